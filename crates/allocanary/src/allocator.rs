@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::budget::decays::Decays;
 use crate::error;
-use crate::idle::{Thread, Uncached};
+use crate::idle::{IdleThread, Uncached};
 use allocanary_facts::environment::Environment;
 use allocanary_facts::request::Request;
 pub use allocanary_facts::setting::PerCore;
@@ -157,7 +157,7 @@ pub trait Allocator: sealed::Sealed + Sync {
 
     /// See [`tuning::thread_idle`](crate::tuning::thread_idle): returns the memory that the calling thread keeps, if
     /// `thread` finds that `every` has passed. Returns whether it did.
-    fn thread_idle(&self, _thread: &Thread, _every: Duration) -> error::Result<bool> {
+    fn thread_idle(&self, _thread: &IdleThread, _every: Duration) -> error::Result<bool> {
         self.cannot("what a thread keeps cannot be given back")
     }
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 pub use policy::Policy;
 pub(crate) use policy::{boot, every, problems};
 pub use stack::give_back as give_back_stack;
-pub use thread::Thread;
+pub use thread::IdleThread;
 pub use turns::Turns;
 pub use uncached::Uncached;
 

@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::ops::Range;
 
-use allocanary_heap::{Fact, Mapping, Memory, PAGE, Pages, Thread};
+use allocanary_heap::{Fact, Mapping, Memory, PAGE, Pages, ThreadId};
 
 /// The most that is copied in one read.
 pub const PIECE: u64 = 4 << 20;
@@ -211,7 +211,7 @@ impl Memory for Copy<'_> {
         self.memory.mappings()
     }
 
-    fn threads(&self) -> &[Thread] {
+    fn threads(&self) -> &[ThreadId] {
         self.memory.threads()
     }
 

@@ -17,7 +17,7 @@ use crate::paths::Paths;
 use crate::profile::Profile;
 use crate::python::Variable;
 use crate::texts;
-use crate::threads::Thread;
+use crate::threads::ThreadSnapshot;
 use crate::wanted::ContentsRequest;
 
 /// The rows of each table. What is beyond is one row.
@@ -114,7 +114,7 @@ pub fn leaked(
 /// What the names of holders come from.
 pub struct Names<'a> {
     /// The threads.
-    pub threads: &'a [Thread],
+    pub threads: &'a [ThreadSnapshot],
     /// The variables of Python's modules.
     pub variables: &'a [Variable],
 }

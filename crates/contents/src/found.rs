@@ -12,7 +12,7 @@ use crate::profile::Profile;
 use crate::python::{self, Types};
 use crate::roots::{self, Root};
 use crate::sample::part::Sample;
-use crate::threads::Thread;
+use crate::threads::ThreadSnapshot;
 
 /// What was found.
 pub struct HeapGraph {
@@ -35,7 +35,7 @@ pub struct HeapGraph {
 
 impl HeapGraph {
     /// Walks the heaps, and finds the roots.
-    pub fn of(copy: &Copy, threads: &[Thread], open: &Open) -> HeapGraph {
+    pub fn of(copy: &Copy, threads: &[ThreadSnapshot], open: &Open) -> HeapGraph {
         let (mut walks, mut problems, mut doubts) = (Vec::new(), Vec::new(), Vec::new());
         for walk in walk_all(copy) {
             match walk {

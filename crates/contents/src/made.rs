@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use allocanary_heap::{Block, Mapping, Memory, PAGE, Pages, Thread};
+use allocanary_heap::{Block, Mapping, Memory, PAGE, Pages, ThreadId};
 
 use crate::blocks::Blocks;
 use crate::copy::{Copy, Room};
@@ -65,7 +65,7 @@ impl Memory for FakeHeap {
         &self.mappings
     }
 
-    fn threads(&self) -> &[Thread] {
+    fn threads(&self) -> &[ThreadId] {
         &[]
     }
 

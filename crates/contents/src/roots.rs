@@ -9,7 +9,7 @@ use std::ops::Range;
 use allocanary_heap::{Mapping, Memory, PAGE, Walk};
 
 use crate::modules::Modules;
-use crate::threads::Thread;
+use crate::threads::ThreadSnapshot;
 
 /// What a root is. The order is that in which paths are looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,7 +57,7 @@ const RED_ZONE: u64 = 128;
 const STRUCTURE: u64 = PAGE;
 
 /// All roots, in the order in which paths are looked for. `taken` is what allocators have, in the order of the addresses.
-pub fn of(memory: &dyn Memory, threads: &[Thread], modules: &Modules, taken: &[Range<u64>]) -> Vec<Root> {
+pub fn of(memory: &dyn Memory, threads: &[ThreadSnapshot], modules: &Modules, taken: &[Range<u64>]) -> Vec<Root> {
     let mut roots = Vec::new();
     let mut push = |place: RootKind, range: Range<u64>| {
         roots.extend(gaps(range, taken).into_iter().map(|range| Root {
@@ -144,7 +144,7 @@ pub fn merged(mut all: Vec<Range<u64>>) -> Vec<Range<u64>> {
 
 /// The parts of a mapping that has a stack or the variables of a thread. A stack counts from its stack pointer on; that of a thread that
 /// ran when it was asked counts as a whole.
-fn parts(mapping: &Mapping, threads: &[Thread], tls: u64) -> Vec<(Option<RootKind>, Range<u64>)> {
+fn parts(mapping: &Mapping, threads: &[ThreadSnapshot], tls: u64) -> Vec<(Option<RootKind>, Range<u64>)> {
     let has = |at: &u64| (mapping.from..mapping.to).contains(at);
     let mut parts = Vec::new();
     // Variables of threads whose stack is elsewhere, as those of the first one.
@@ -191,7 +191,7 @@ fn parts(mapping: &Mapping, threads: &[Thread], tls: u64) -> Vec<(Option<RootKin
 
 /// Of the stack of a thread that has ended, which the C library keeps for the next one: the last page. Its structure proves itself: it
 /// points to itself twice, and no thread has it.
-fn ended(memory: &dyn Memory, mapping: &Mapping, threads: &[Thread]) -> Option<Range<u64>> {
+fn ended(memory: &dyn Memory, mapping: &Mapping, threads: &[ThreadSnapshot]) -> Option<Range<u64>> {
     const FIELDS: u64 = 64;
     let private = mapping.is_heap_like() && mapping.bytes() >= 4 * PAGE;
     let before = memory.mapping(mapping.from.wrapping_sub(1)).is_some_and(|guard| !guard.readable && !guard.writable);

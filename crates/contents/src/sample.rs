@@ -20,14 +20,14 @@ use crate::count;
 use crate::found::HeapGraph;
 use crate::kinds::Kinds;
 use crate::modules::{Modules, Open};
-use crate::threads::Thread;
+use crate::threads::ThreadSnapshot;
 use part::{LARGE, PART, Sample};
 
 /// From the standard error to the interval that has the truth in 95 of 100 samples.
 const WIDE: f64 = 1.96;
 
 /// The contents of a memory of which `bytes` would have to be copied.
-pub fn contents(memory: &dyn Memory, threads: &[Thread], bytes: u64, limit: u64, open: &Open) -> Contents {
+pub fn contents(memory: &dyn Memory, threads: &[ThreadSnapshot], bytes: u64, limit: u64, open: &Open) -> Contents {
     let data = data(memory, &Modules::of(memory, open), limit / PART);
     let mut found = HeapGraph::of(&Copy::of_part(memory, &data), threads, open);
     let sample = Sample::of(&found.blocks, limit);

@@ -16,7 +16,7 @@ use crate::python::{self, Variable};
 use crate::reach::Reach;
 use crate::roots::{Root, RootKind};
 use crate::texts;
-use crate::threads::Thread;
+use crate::threads::ThreadSnapshot;
 use crate::wanted::ContentsRequest;
 
 /// The bytes of a block's header in glibc.
@@ -25,7 +25,7 @@ const HEADER: u64 = 16;
 /// What was read at one moment.
 pub struct Snapshot<'a> {
     copy: &'a Copy<'a>,
-    threads: Vec<Thread>,
+    threads: Vec<ThreadSnapshot>,
     found: HeapGraph,
     /// Words that hold nothing.
     pub links: Links,
@@ -34,7 +34,7 @@ pub struct Snapshot<'a> {
 
 impl<'a> Snapshot<'a> {
     /// Walks the heaps of a copy, and finds the roots.
-    pub fn of(copy: &'a Copy<'a>, threads: Vec<Thread>, open: &Open) -> Snapshot<'a> {
+    pub fn of(copy: &'a Copy<'a>, threads: Vec<ThreadSnapshot>, open: &Open) -> Snapshot<'a> {
         let mut found = HeapGraph::of(copy, &threads, open);
         for (index, thread) in (0..).zip(&threads) {
             // A thread that is stopped within `malloc` or `free` of glibc can have the block's header only.

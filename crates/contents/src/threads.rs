@@ -8,7 +8,7 @@ use allocanary_process::{Called, Registers, Stopped, calls};
 
 /// A thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Thread {
+pub struct ThreadSnapshot {
     /// Its number.
     pub tid: u32,
     /// Its name.
@@ -22,12 +22,12 @@ pub struct Thread {
 }
 
 /// The threads of a live process. Of one that is stopped the registers are known.
-pub fn of(memory: &dyn Memory, pid: u32, stopped: Option<&Stopped>) -> Vec<Thread> {
+pub fn of(memory: &dyn Memory, pid: u32, stopped: Option<&Stopped>) -> Vec<ThreadSnapshot> {
     let called: BTreeMap<u32, Called> =
         calls(pid).unwrap_or_default().into_iter().map(|called| (called.tid, called)).collect();
     let registers: BTreeMap<u32, Registers> =
         stopped.map(Stopped::registers).unwrap_or_default().into_iter().map(|one| (one.tid, one)).collect();
-    let one = |thread: &allocanary_heap::Thread| {
+    let one = |thread: &allocanary_heap::ThreadId| {
         let called = called.get(&thread.tid);
         let (stack, words) = match (stopped, registers.get(&thread.tid)) {
             (Some(_), Some(one)) => (Some(one.stack), one.words.clone()),
@@ -35,14 +35,14 @@ pub fn of(memory: &dyn Memory, pid: u32, stopped: Option<&Stopped>) -> Vec<Threa
             (None, _) => parse_call(called.map_or("", |called| &called.call)),
         };
         let name = called.map(|called| called.name.clone()).unwrap_or_default();
-        Thread { tid: thread.tid, name, pointer: thread.pointer, stack, registers: words }
+        ThreadSnapshot { tid: thread.tid, name, pointer: thread.pointer, stack, registers: words }
     };
     memory.threads().iter().map(one).collect()
 }
 
 /// The threads of a core.
-pub fn of_core(core: &CoreFile) -> Vec<Thread> {
-    let one = |(thread, (stack, registers)): (&allocanary_heap::Thread, &(u64, Vec<u64>))| Thread {
+pub fn of_core(core: &CoreFile) -> Vec<ThreadSnapshot> {
+    let one = |(thread, (stack, registers)): (&allocanary_heap::ThreadId, &(u64, Vec<u64>))| ThreadSnapshot {
         tid: thread.tid,
         name: String::new(),
         pointer: thread.pointer,

@@ -82,7 +82,7 @@ pub fn notices(memory: &dyn Memory) -> Vec<Notice> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use allocanary_heap::{PAGE, Pages, Run, State, Thread};
+    use allocanary_heap::{PAGE, Pages, Run, State, ThreadId};
 
     /// A file's data with a notice in them, and a page that is not resident.
     struct Data(Vec<Mapping>, Pages, Vec<u8>);
@@ -110,7 +110,7 @@ mod tests {
         fn mappings(&self) -> &[Mapping] {
             &self.0
         }
-        fn threads(&self) -> &[Thread] {
+        fn threads(&self) -> &[ThreadId] {
             &[]
         }
         fn pages(&self) -> &Pages {

@@ -21,7 +21,7 @@ use super::variables::Effect;
 use allocanary_process::file::of_host as open;
 use allocanary_process::{Opened, What, file_of, link};
 use allocanary_sys::input;
-use loader::{Files, Host, Id};
+use loader::{Files, HostLibraries, Id};
 use needs::{Needs, needs};
 
 /// The greatest size of the loaded parts of a program and its libraries, in bytes. What is beyond is not searched for allocators.
@@ -210,7 +210,7 @@ fn libraries(program: &Path, needs: Needs) -> Vec<ProgramFile> {
 /// The paths of these libraries.
 fn paths(program: &Path, needs: Needs) -> Vec<PathBuf> {
     let program = program.canonicalize().unwrap_or_else(|_| program.to_path_buf());
-    let host = Host {
+    let host = HostLibraries {
         named: std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default(),
         cache: cache::entries(),
         musl: input::bytes(Path::new(&format!("/etc/ld-musl-{}.path", std::env::consts::ARCH)))

@@ -24,7 +24,7 @@ use object::read::{ReadCache, ReadRef};
 
 use crate::Run;
 use crate::sparse::stored;
-use crate::{Mapping, Memory, PAGE, Pages, State, Thread};
+use crate::{Mapping, Memory, PAGE, Pages, State, ThreadId};
 
 /// The memory that a core file has.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub struct CoreFile {
     places: Vec<(u64, u64)>,
     /// The mapped files that could be opened and begin with the same page as in the process.
     files: BTreeMap<u64, Rc<Opened>>,
-    threads: Vec<Thread>,
+    threads: Vec<ThreadId>,
     pages: Pages,
     /// The process.
     pub pid: u32,
@@ -59,7 +59,7 @@ struct Notes {
     /// For the first address of each mapping: its offset in the file, and the path of the file.
     files: BTreeMap<u64, (u64, String)>,
     /// The threads, each with its stack pointer and its registers.
-    threads: Vec<(Thread, u64, Vec<u64>)>,
+    threads: Vec<(ThreadId, u64, Vec<u64>)>,
     pid: u32,
     name: String,
 }
@@ -259,7 +259,7 @@ impl Notes {
                     let (tid, stack, pointer) = PRSTATUS;
                     if let (Some(tid), Some(stack)) = (number(desc, tid), word(desc, stack)) {
                         let registers = REGISTERS.step_by(8).filter_map(|at| word(desc, at)).collect();
-                        self.threads.push((Thread { tid, pointer: word(desc, pointer) }, stack, registers));
+                        self.threads.push((ThreadId { tid, pointer: word(desc, pointer) }, stack, registers));
                     }
                 }
                 NT_PRPSINFO => {
@@ -303,7 +303,7 @@ impl Memory for CoreFile {
         &self.mappings
     }
 
-    fn threads(&self) -> &[Thread] {
+    fn threads(&self) -> &[ThreadId] {
         &self.threads
     }
 

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use allocanary_process::{Name, open};
-pub use allocanary_walkers::counters::{CounterPlace, Counters, Source, locate};
+pub use allocanary_walkers::counters::{CounterPlace, Counters, MemoryReader, locate};
 
 use crate::states::WORD_PRESENT;
 use crate::{Live, PAGE, Trouble};
@@ -39,7 +39,7 @@ impl Remote {
     }
 }
 
-impl Source for Remote {
+impl MemoryReader for Remote {
     fn copy(&self, at: u64, into: &mut [u8]) -> bool {
         let Some(end) = at.checked_add(into.len() as u64) else { return false };
         self.is_present(at, end) && self.memory.read_exact_at(into, at).is_ok()

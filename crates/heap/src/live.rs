@@ -12,7 +12,7 @@ use allocanary_process::{Files, Name, Opened, Trouble, open, text, threads};
 use crate::Run;
 use crate::copies::{self, Ended, Range};
 use crate::states::states;
-use crate::{Fact, Kernel, Mapping, Memory, PAGE, Pages, Piece, State, Thread, files, parse_maps};
+use crate::{Fact, Kernel, Mapping, Memory, PAGE, Pages, Piece, State, ThreadId, files, parse_maps};
 
 /// From the thread pointer to the list of robust locks, in every glibc on x86-64 from 2.27 on.
 const FROM_POINTER_TO_ROBUST_LIST: u64 = 0x2e0;
@@ -23,7 +23,7 @@ const FROM_POINTER_TO_ROBUST_LIST: u64 = 0x2e0;
 pub struct Live {
     pid: u32,
     mappings: Vec<Mapping>,
-    threads: Vec<Thread>,
+    threads: Vec<ThreadId>,
     pages: Pages,
     kernel: [Kernel; 2],
     until: Option<Instant>,
@@ -61,8 +61,10 @@ impl Live {
         let (late, cut) = (Cell::new(false), Cell::new(false));
         let mut live = Live { pid, mappings, threads, pages, kernel, until, late, cut, memory, files };
         live.clear_up();
-        let thread =
-            |one: &allocanary_process::Thread| Thread { tid: one.tid, pointer: live.thread_pointer(one.robust) };
+        let thread = |one: &allocanary_process::ProcessThread| ThreadId {
+            tid: one.tid,
+            pointer: live.thread_pointer(one.robust),
+        };
         live.threads = all.iter().map(thread).collect();
         Ok(live)
     }
@@ -210,7 +212,7 @@ impl Memory for Live {
         &self.mappings
     }
 
-    fn threads(&self) -> &[Thread] {
+    fn threads(&self) -> &[ThreadId] {
         &self.threads
     }
 

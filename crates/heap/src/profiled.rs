@@ -1,10 +1,10 @@
 //! A live process as the reader of its sampled profile needs it.
 
-use allocanary_profile::reader::{Mapping, Source};
+use allocanary_profile::reader::{Mapping, ProcessMemory};
 
 use crate::{Live, Memory};
 
-impl Source for Live {
+impl ProcessMemory for Live {
     fn pid(&self) -> u32 {
         Live::pid(self)
     }

@@ -8,7 +8,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::time::Instant;
 
-use allocanary_process::{Host, Name, kernel, open};
+use allocanary_process::{HostFile, Name, kernel, open};
 
 use crate::pace::Pace;
 use crate::states::{WORD_EXCLUSIVE, WORD_FRAME, WORD_PRESENT, each_word};
@@ -17,7 +17,7 @@ use crate::{Counted, PAGE, Pages};
 /// Adds the shares. If they cannot be read, the error says why, and no mapping gets a share.
 pub(crate) fn by_pages(pid: u32, counted: &mut [Counted], pages: &Pages, until: Option<Instant>) -> io::Result<()> {
     let pagemap = open(pid, Name::Pagemap)?;
-    let mut owners = Owners { file: kernel(Host::Pagecount)?, known: BTreeMap::new() };
+    let mut owners = Owners { file: kernel(HostFile::Pagecount)?, known: BTreeMap::new() };
     let mut pace = Pace::until(until);
     let mut shares = Vec::new();
     for one in counted.iter() {

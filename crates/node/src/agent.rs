@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
-use allocanary_rows::fleet::{Host, Own, Report, SCHEMA};
+use allocanary_rows::fleet::{Machine, Own, Report, SCHEMA};
 use allocanary_sys::proc::Stat;
 use allocanary_sys::proc::stat::time;
 
@@ -41,7 +41,7 @@ pub struct Agent<W> {
     node: String,
     /// The machine since its start: its number.
     boot: String,
-    host: Host,
+    host: Machine,
     /// How often all are counted.
     every: Duration,
     due: Duration,
@@ -68,7 +68,7 @@ pub struct Agent<W> {
 
 impl<W: World> Agent<W> {
     /// Knows nothing yet. `share` is the part of a core that it may use.
-    pub fn new(world: W, node: String, host: Host, every: Duration, share: f64) -> Agent<W> {
+    pub fn new(world: W, node: String, host: Machine, every: Duration, share: f64) -> Agent<W> {
         Agent {
             boot: world.boot(),
             world,

@@ -9,7 +9,7 @@ use crate::look::ProcessIdentity;
 const SECOND: Duration = Duration::from_secs(1);
 
 fn agent(world: &Fake) -> Agent<Fake> {
-    Agent::new(world.clone(), "n1".into(), Host::default(), SECOND * 60, 0.01)
+    Agent::new(world.clone(), "n1".into(), Machine::default(), SECOND * 60, 0.01)
 }
 
 /// An agent that has counted these once.

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use allocanary_rows::fleet::{Host, Report};
+use allocanary_rows::fleet::{Machine, Report};
 use allocanary_sys::proc::Status;
 
 use crate::agent::Agent;
@@ -55,9 +55,9 @@ const NOT_AGAIN: Duration = Duration::from_secs(300);
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// The machine.
-pub fn host() -> Host {
+pub fn host() -> Machine {
     let this = allocanary_sys::host::Host::this();
-    Host { cores: this.cores, thp: this.thp, page: this.page_bytes, arch: std::env::consts::ARCH.into() }
+    Machine { cores: this.cores, thp: this.thp, page: this.page_bytes, arch: std::env::consts::ARCH.into() }
 }
 
 /// The agent with its clocks, on its own thread.

@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use allocanary::budget::{self, Budget, Source};
+use allocanary::budget::{self, Budget, LimitSource};
 use std::sync::atomic::Ordering;
 
 use crate::line::JsonLine;
@@ -12,7 +12,7 @@ use crate::this::This;
 use crate::{handlers, raw, sandbox};
 
 /// Turns the budget on, in the constructor. Returns whether the budget works with this allocator; if not, nothing is turned on.
-pub(crate) fn turn_on(this: &'static This, source: Source) -> bool {
+pub(crate) fn turn_on(this: &'static This, source: LimitSource) -> bool {
     handlers::learn();
     let counts = || match this.count {
         Some(count) => {

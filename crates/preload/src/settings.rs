@@ -8,7 +8,7 @@ use std::mem::MaybeUninit;
 use std::time::Duration;
 
 use allocanary::__private::{Value, const_bytes, setting_of};
-use allocanary::budget::{self, Source};
+use allocanary::budget::{self, LimitSource};
 use allocanary_facts::descriptor::InCode;
 use allocanary_profile::weight;
 
@@ -48,7 +48,7 @@ pub struct Settings<'a> {
     /// The first wait of a thread, after which it gives its unused memory back.
     pub idle: Option<Duration>,
     /// The memory limit before which the allocator gives its unused memory back.
-    pub budget: Option<Source>,
+    pub budget: Option<LimitSource>,
     /// The mean distance of a profile's samples, in bytes.
     pub profile: Option<u64>,
 }
@@ -148,7 +148,7 @@ fn parse(
             continue;
         }
         if name == allocanary_facts::MEMORY_BUDGET {
-            besides.budget = Source::of(value).ok_or(wrong(budget::WANTED))?;
+            besides.budget = LimitSource::of(value).ok_or(wrong(budget::WANTED))?;
             continue;
         }
         if name == PROFILE {
@@ -218,8 +218,8 @@ mod tests {
         let settings = of("arena_max=per_cpu(2), trim_threshold=64KiB,thread_idle=2s,").unwrap();
         assert_eq!(settings.allocator, [("arena_max", Value::PerCpu(2)), ("trim_threshold", Value::Number(65536))]);
         assert_eq!(settings.idle, Some(Duration::from_secs(2)));
-        assert_eq!(of("memory_budget=container, thread_idle=keep").unwrap().budget, Some(Source::Container));
-        assert_eq!(of("memory_budget=1GiB").unwrap().budget, Some(Source::Bytes(1 << 30)));
+        assert_eq!(of("memory_budget=container, thread_idle=keep").unwrap().budget, Some(LimitSource::Container));
+        assert_eq!(of("memory_budget=1GiB").unwrap().budget, Some(LimitSource::Bytes(1 << 30)));
         assert_eq!(of("memory_budget=1GiB,memory_budget=off").unwrap(), Settings::default(), "the last one counts");
         assert_eq!(of("profile=512KiB").unwrap().profile, Some(512 << 10));
         assert_eq!(of("profile=1MiB,profile=off").unwrap(), Settings::default());

@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_char};
 
 use allocanary_facts::system;
 use allocanary::__private::{Request, Value};
-use allocanary::budget::Source;
+use allocanary::budget::LimitSource;
 use allocanary_facts::MEMORY_BUDGET;
 use allocanary_facts::notice::Writer;
 use allocanary_sys::sys;
@@ -109,8 +109,8 @@ fn leave_notice(this: &This, settings: &Result<Settings, Problem>) {
                 Value::Number(every.as_millis() as u64).with_text(None, |millis| notice.line(&["thread_idle=", millis, "ms"]));
             }
             match budget {
-                Some(Source::Container) => notice.line(&["memory_budget=container"]),
-                Some(Source::Bytes(bytes)) => {
+                Some(LimitSource::Container) => notice.line(&["memory_budget=container"]),
+                Some(LimitSource::Bytes(bytes)) => {
                     Value::Number(*bytes).with_text(None, |bytes| notice.line(&["memory_budget=", bytes]));
                 }
                 None => {}

@@ -11,7 +11,7 @@ use allocanary_sys::proc::Status;
 use crate::channel::Channel;
 use crate::file::{Opened, Stamp};
 use crate::here::here;
-use crate::what::{Called, Given, Host, Name, Thread, What};
+use crate::what::{Called, Given, HostFile, Name, ProcessThread, What};
 
 /// In the child: its connection to the command.
 static COMMAND: OnceLock<&'static Mutex<Channel>> = OnceLock::new();
@@ -55,12 +55,12 @@ pub fn status(pid: u32) -> io::Result<Status> {
 }
 
 /// Opens a file of the kernel about this host.
-pub fn kernel(which: Host) -> io::Result<File> {
+pub fn kernel(which: HostFile) -> io::Result<File> {
     file(get(&What::Kernel(which))?)
 }
 
 /// The threads of a process.
-pub fn threads(pid: u32) -> io::Result<Vec<Thread>> {
+pub fn threads(pid: u32) -> io::Result<Vec<ProcessThread>> {
     parsed(&get(&What::Threads(pid))?.text)
 }
 

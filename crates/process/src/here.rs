@@ -8,7 +8,7 @@ use allocanary_sys::sys::read_whole;
 
 use crate::file::{self, Opened};
 use crate::living::{self, or_living};
-use crate::what::{Called, Given, Host, Name, Thread, What};
+use crate::what::{Called, Given, HostFile, Name, ProcessThread, What};
 
 /// The folder where distributions put debug files.
 const DEBUG: &str = "/usr/lib/debug";
@@ -21,8 +21,8 @@ pub(crate) fn here(what: &What) -> io::Result<Given> {
         // These are the process's numbers, also if its first thread has ended.
         What::Proc(pid, name @ Name::Stat) => of_kernel(&format!("/proc/{pid}/{name}")),
         What::Proc(pid, name) => of_kernel(&format!("/proc/{}/{name}", living::number(*pid))),
-        What::Kernel(Host::Stat) => of_kernel("/proc/stat"),
-        What::Kernel(Host::Pagecount) => of_kernel("/proc/kpagecount"),
+        What::Kernel(HostFile::Stat) => of_kernel("/proc/stat"),
+        What::Kernel(HostFile::Pagecount) => of_kernel("/proc/kpagecount"),
         What::Link(pid) => {
             let path = or_living(*pid, |pid| fs::read_link(format!("/proc/{pid}/exe")))?;
             Ok(told(path.to_string_lossy().into_owned()))
@@ -73,14 +73,14 @@ fn as_json(value: &impl serde::Serialize) -> io::Result<Given> {
     serde_json::to_string(value).map(told).map_err(io::Error::other)
 }
 
-fn threads(pid: u32) -> io::Result<Vec<Thread>> {
+fn threads(pid: u32) -> io::Result<Vec<ProcessThread>> {
     let robust = |tid: u32| {
         let (mut head, mut bytes) = (0_u64, 0_usize);
         // SAFETY: the kernel writes one word to each of the two variables, which live until the call returns.
         let done = unsafe { libc::syscall(libc::SYS_get_robust_list, tid, &raw mut head, &raw mut bytes) };
         (done == 0 && head != 0).then_some(head)
     };
-    Ok(tids(pid)?.into_iter().map(|tid| Thread { tid, robust: robust(tid) }).collect())
+    Ok(tids(pid)?.into_iter().map(|tid| ProcessThread { tid, robust: robust(tid) }).collect())
 }
 
 fn calls(pid: u32) -> io::Result<Vec<Called>> {

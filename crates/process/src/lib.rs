@@ -44,4 +44,4 @@ pub use freeze::Frozen;
 pub use get::{calls, core, file_of, get, kernel, link, links, open, serve_by, status, text, threads};
 pub use stopped::Stopped;
 pub use trouble::Trouble;
-pub use what::{Called, Given, Host, Name, Registers, Thread, What};
+pub use what::{Called, Given, HostFile, Name, ProcessThread, Registers, What};

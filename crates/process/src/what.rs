@@ -34,7 +34,7 @@ pub enum What {
     /// The debug file of this host for a build.
     Debug(Vec<u8>),
     /// The time of boot, or how many processes have each page.
-    Kernel(Host),
+    Kernel(HostFile),
     /// To stop it.
     Stop(u32),
     /// What its threads have in their registers, while it is stopped.
@@ -66,7 +66,7 @@ pub enum Name {
 
 /// A file of the kernel about this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Host {
+pub enum HostFile {
     /// `/proc/stat`.
     Stat,
     /// `/proc/kpagecount`.
@@ -135,7 +135,7 @@ pub struct Registers {
 
 /// A thread of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Thread {
+pub struct ProcessThread {
     /// Its number.
     pub tid: u32,
     /// Where its list of robust locks begins. `None` if the kernel does not tell.

@@ -13,11 +13,11 @@ use std::time::Instant;
 
 use crate::layout::{HEADER, MAGIC, MOST_PLACES, OF_FRAME, OF_SAMPLE, VERSION, word};
 pub use decode::{Counts, Frame, Profile, Sample};
-pub use process::{MOST_TABLES, Mapping, Source, own_mappings};
+pub use process::{MOST_TABLES, Mapping, ProcessMemory, own_mappings};
 pub use trouble::{Trouble, Wrong};
 
 /// Reads the profile of a process. If several libraries profile it, the one with the most samples is taken.
-pub fn read(source: &dyn Source) -> Result<Profile, Trouble> {
+pub fn read(source: &dyn ProcessMemory) -> Result<Profile, Trouble> {
     let (pid, mappings) = (source.pid(), source.mappings());
     let tables = process::tables(source, &mappings, None);
     let several = tables.len();
@@ -35,7 +35,7 @@ pub fn read(source: &dyn Source) -> Result<Profile, Trouble> {
 }
 
 /// Whether a process has a profile, or several. `None` if that is not known by then.
-pub fn is_profiled(source: &dyn Source, until: Option<Instant>) -> Option<bool> {
+pub fn is_profiled(source: &dyn ProcessMemory, until: Option<Instant>) -> Option<bool> {
     let is_table = |at: u64| process::words(source, at, HEADER).is_some_and(|header| header[word::MAGIC] == MAGIC);
     let found = process::tables(source, &source.mappings(), until).into_iter().any(is_table);
     let is_over = until.is_some_and(|until| Instant::now() >= until);

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::Relaxed, Ord
 
 use allocanary_stacks::object::Object;
 use allocanary_stacks::rules::{Cache, Rules};
-use allocanary_stacks::walk::{self, Host, Walker, here};
+use allocanary_stacks::walk::{self, WalkHost, Walker, here};
 
 use self::modules::Modules;
 use self::nodes::Nodes;
@@ -157,7 +157,7 @@ struct Site<'a> {
     is_full: Cell<bool>,
 }
 
-impl Host for Site<'_> {
+impl WalkHost for Site<'_> {
     type Rules = Rules;
 
     #[inline(always)]

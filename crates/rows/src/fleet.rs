@@ -7,5 +7,5 @@ mod workloads;
 
 pub use allocanary_text::parts::{PARTS, Part, Parts};
 pub use parts::now;
-pub use report::{Bound, ContainerState, Follows, Host, Own, Report, SCHEMA, Sent};
+pub use report::{Bound, ContainerState, Follows, Machine, Own, Report, SCHEMA, Sent};
 pub use workloads::{Fleet, Workload, of_replica};

@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::sync::atomic::{Ordering::Relaxed, Ordering::Release, Ordering::SeqCst};
 
 use allocanary_stacks::object::Object;
-use allocanary_stacks::walk::{Host, here};
+use allocanary_stacks::walk::{WalkHost, here};
 
 use super::state::{OWN, is_before_filter};
 use super::table::Table;
@@ -61,7 +61,7 @@ struct Site<'a> {
     is_full: Cell<bool>,
 }
 
-impl Host for Site<'_> {
+impl WalkHost for Site<'_> {
     type Rules = Rules;
 
     fn rules(&self) -> &Rules {

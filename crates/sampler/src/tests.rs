@@ -2,12 +2,12 @@ use super::*;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-use allocanary_profile::reader::{Mapping, Profile, Source, own_mappings, read};
+use allocanary_profile::reader::{Mapping, ProcessMemory, Profile, own_mappings, read};
 
 /// The memory of this process. All of its data counts as present.
 struct Own(File);
 
-impl Source for Own {
+impl ProcessMemory for Own {
     fn pid(&self) -> u32 {
         std::process::id()
     }

@@ -55,7 +55,7 @@ pub fn here() -> Registers {
 }
 
 /// What a user of walks, such as the recorder, provides.
-pub trait Host {
+pub trait WalkHost {
     /// The type of the cache.
     type Rules: Cache;
     /// The cache of rules, for all threads.
@@ -149,7 +149,7 @@ impl Walker {
     ///     walker.walk(here(), host)
     /// }
     /// ```
-    pub unsafe fn walk(&mut self, from: Registers, host: &impl Host) -> Walked {
+    pub unsafe fn walk(&mut self, from: Registers, host: &impl WalkHost) -> Walked {
         let forgotten = host.rules().forgotten();
         if self.forgotten != forgotten {
             (self.forgotten, self.count) = (forgotten, 0);
@@ -168,7 +168,13 @@ impl Walker {
     /// Finds the frames from this one on, until a frame is known or the stack ends. Returns how many frames of the last
     /// stack may still be valid, how many frames are new, and how the walk ended.
     #[inline(always)]
-    fn frames(&mut self, mut next: Frame, mut known: usize, mut count: usize, host: &impl Host) -> (usize, usize, End) {
+    fn frames(
+        &mut self,
+        mut next: Frame,
+        mut known: usize,
+        mut count: usize,
+        host: &impl WalkHost,
+    ) -> (usize, usize, End) {
         let mut end = End::Outermost;
         while next.at.pc != 0 {
             while known > 0 && self.last[known - 1].at.sp < next.at.sp {
@@ -203,7 +209,7 @@ impl Walker {
     /// nothing in the usual walk.
     #[cold]
     #[inline(never)]
-    fn go_on(&mut self, mut known: usize, mut count: usize, host: &impl Host) -> (usize, End) {
+    fn go_on(&mut self, mut known: usize, mut count: usize, host: &impl WalkHost) -> (usize, End) {
         let mut end = End::Broken;
         while end == End::Broken {
             let Some(next) = self.caller_by_code(count, host) else { break };
@@ -213,7 +219,7 @@ impl Walker {
     }
 
     /// The caller of the last of `count` new frames. The rule is cached, so the code is read only once.
-    fn caller_by_code(&mut self, count: usize, host: &impl Host) -> Option<Frame> {
+    fn caller_by_code(&mut self, count: usize, host: &impl WalkHost) -> Option<Frame> {
         let frame = self.new.get_mut(count.checked_sub(1)?).filter(|frame| frame.rule == Rule::UNKNOWN)?;
         let pc = frame.at.pc.wrapping_sub(1);
         // If a signal has interrupted such code, the built part of its frame is not known. SAFETY: the object is only
@@ -228,7 +234,7 @@ impl Walker {
 
     /// The first frame that does not belong to the host.
     #[inline]
-    fn first(&mut self, from: Registers, host: &impl Host) -> Option<Frame> {
+    fn first(&mut self, from: Registers, host: &impl WalkHost) -> Option<Frame> {
         let mut frame = Frame { at: from, is_exact: true, ..Frame::default() };
         for _ in 0..MOST {
             frame.rule = rule_of(&frame, host);
@@ -253,7 +259,7 @@ impl Walker {
     }
 
     /// Stores the stack: its known frames, and the new frames below them.
-    fn keep(&mut self, count: usize, end: End, host: &impl Host) -> Walked {
+    fn keep(&mut self, count: usize, end: End, host: &impl WalkHost) -> Walked {
         let known = if let End::Known(known) = end { known } else { 0 };
         let mut node = match known.checked_sub(1) {
             Some(innermost) => self.last[innermost].node,
@@ -285,14 +291,14 @@ fn is_same(one: &Frame, other: &Frame) -> bool {
 
 /// The rule of a frame. A return address is after the call, so the rule is looked up for the call itself.
 #[inline]
-fn rule_of(frame: &Frame, host: &impl Host) -> Rule {
+fn rule_of(frame: &Frame, host: &impl WalkHost) -> Rule {
     let pc = frame.at.pc.wrapping_sub(u64::from(!frame.is_exact));
     host.rules().get(pc).unwrap_or_else(|| find_rule(pc, host))
 }
 
 #[cold]
 #[inline(never)]
-fn find_rule(pc: u64, host: &impl Host) -> Rule {
+fn find_rule(pc: u64, host: &impl WalkHost) -> Rule {
     // SAFETY: the calling thread has a frame in the file, or an invalid address leads there: see `made`.
     let Some(object) = (unsafe { Object::of(pc) }) else { return Rule::UNKNOWN };
     let rule = object.tables().map_or(Rule::UNKNOWN, |tables| tables.rule(pc));

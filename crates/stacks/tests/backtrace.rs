@@ -28,7 +28,7 @@ struct Nodes {
 /// The list of nodes (parent, return address), and the number of each node.
 type All = (Vec<(u32, u64)>, HashMap<(u32, u64), u32>);
 
-impl allocanary_stacks::walk::Host for &'static Nodes {
+impl allocanary_stacks::walk::WalkHost for &'static Nodes {
     type Rules = Rules;
 
     fn rules(&self) -> &Rules {

@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use allocanary_study::builds::cache::Cache;
-use allocanary_study::builds::make::Source;
+use allocanary_study::builds::make::CrateSource;
 use allocanary_study::builds::releases::{find, releases};
 
 fn main() -> ExitCode {
@@ -20,7 +20,7 @@ fn main() -> ExitCode {
     let releases = releases.expect("each name is a release");
     let mut failed = 0;
     for release in releases {
-        match cache.build(&release, Source::default()) {
+        match cache.build(&release, CrateSource::default()) {
             Ok(built) => println!("{}: {} bytes, reports {:?}", built.name(), built.bytes, built.reported),
             Err(error) => {
                 failed += 1;

@@ -18,5 +18,5 @@ mod simulation;
 pub mod space;
 pub mod whole;
 
-pub use goal::{Goal, Source};
+pub use goal::{Goal, GoalSource};
 pub use whole::{Measure, Plan, Searched, search};

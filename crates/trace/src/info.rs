@@ -61,7 +61,7 @@ pub struct Info {
     /// end.
     pub lifetimes: Vec<(String, u64)>,
     /// Threads: number, events, first and last event in nanoseconds, whether it ended.
-    pub threads: Vec<Thread>,
+    pub threads: Vec<ThreadInfo>,
     /// The most threads at one time.
     pub most_threads: u64,
     /// Live bytes over time.
@@ -105,7 +105,7 @@ pub struct Class {
 /// A thread of the program.
 #[derive(Clone, Copy, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
-pub struct Thread {
+pub struct ThreadInfo {
     /// Its number.
     pub thread: u32,
     /// Its events.
@@ -173,7 +173,7 @@ struct Counter {
     now: [u64; CLASSES],
     at_peak: [u64; CLASSES],
     lifetimes: [u64; 10],
-    threads: BTreeMap<u32, Thread>,
+    threads: BTreeMap<u32, ThreadInfo>,
     running: u64,
     most_threads: u64,
     curve: Vec<CurvePoint>,
@@ -190,7 +190,7 @@ impl Counter {
         self.events += 1;
         let thread = self.threads.entry(at.thread).or_default();
         if thread.events == 0 {
-            *thread = Thread { thread: at.thread, first_nanos: at.nanos, ..Thread::default() };
+            *thread = ThreadInfo { thread: at.thread, first_nanos: at.nanos, ..ThreadInfo::default() };
         }
         thread.events += 1;
         thread.last_nanos = at.nanos;

@@ -18,7 +18,7 @@ pub struct Counters {
 }
 
 /// What can be copied of a process.
-pub trait Source {
+pub trait MemoryReader {
     /// Copies `into.len()` bytes from an address. Returns whether all were copied.
     fn copy(&self, at: u64, into: &mut [u8]) -> bool;
 
@@ -30,7 +30,7 @@ pub trait Source {
 }
 
 /// A memory of a test.
-impl Source for crate::fake::Fake {
+impl MemoryReader for crate::fake::Fake {
     fn copy(&self, at: u64, into: &mut [u8]) -> bool {
         self.read(at, into)
     }

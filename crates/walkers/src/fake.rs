@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::pages::Run;
-use crate::{Mapping, Memory, PAGE, Pages, State, Thread, parse_maps};
+use crate::{Mapping, Memory, PAGE, Pages, State, ThreadId, parse_maps};
 
 /// The memory of a process that never was. What nobody wrote is zero.
 #[derive(Default)]
@@ -12,7 +12,7 @@ pub struct Fake {
     /// Its mappings, in the order of their addresses.
     pub mappings: Vec<Mapping>,
     /// Its threads.
-    pub threads: Vec<Thread>,
+    pub threads: Vec<ThreadId>,
     /// The states of its pages.
     pub pages: Pages,
     bytes: BTreeMap<u64, Box<[u8; PAGE as usize]>>,
@@ -132,7 +132,7 @@ impl Memory for Fake {
         &self.mappings
     }
 
-    fn threads(&self) -> &[Thread] {
+    fn threads(&self) -> &[ThreadId] {
         &self.threads
     }
 

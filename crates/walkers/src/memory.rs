@@ -4,7 +4,7 @@ use crate::{Fact, Mapping, Pages, Piece, State};
 
 /// A thread of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Thread {
+pub struct ThreadId {
     /// Its number in the kernel.
     pub tid: u32,
     /// Its thread pointer (on x86-64: the base of the segment `fs`), from which its thread-local variables are found. `None` if
@@ -18,7 +18,7 @@ pub trait Memory {
     fn mappings(&self) -> &[Mapping];
 
     /// The threads.
-    fn threads(&self) -> &[Thread];
+    fn threads(&self) -> &[ThreadId];
 
     /// What the kernel holds for each page of the mappings.
     fn pages(&self) -> &Pages;

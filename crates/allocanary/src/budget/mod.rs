@@ -32,7 +32,7 @@ use source::Room;
 
 pub use counts::Counts;
 pub use level::Level;
-pub use source::{Source, WANTED};
+pub use source::{LimitSource, WANTED};
 pub use wanted::BudgetSpec;
 pub(crate) use wanted::problems;
 
@@ -48,7 +48,7 @@ pub struct Budget {
     /// The allocator.
     pub allocator: &'static dyn Allocator,
     /// The source of the limit.
-    pub source: Source,
+    pub source: LimitSource,
     /// Calls the function only if its work is allowed here. In a signal handler it does not call it: the interrupted thread may hold
     /// the allocator's locks.
     pub outside: fn(&mut dyn FnMut()),

@@ -16,7 +16,7 @@ use allocanary_facts::setting::{const_bytes, equal};
 
 /// The source of the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum LimitSource {
     /// The control group.
     Container,
     /// A number of bytes for this process.
@@ -29,17 +29,17 @@ pub const WANTED: &str = "wanted container, off, or a size of at least 16MiB suc
 /// The minimum. An allocator itself needs about this much.
 const LEAST: u64 = 16 << 20;
 
-impl Source {
+impl LimitSource {
     /// `container`, or a size such as `1GiB`; `off` gives the inner `None`. The outer `None` means that the text is invalid.
-    pub const fn of(text: &str) -> Option<Option<Source>> {
+    pub const fn of(text: &str) -> Option<Option<LimitSource>> {
         if equal(text, "container") {
-            return Some(Some(Source::Container));
+            return Some(Some(LimitSource::Container));
         }
         if equal(text, "off") {
             return Some(None);
         }
         match const_bytes(text) {
-            Some(bytes) if bytes >= LEAST => Some(Some(Source::Bytes(bytes))),
+            Some(bytes) if bytes >= LEAST => Some(Some(LimitSource::Bytes(bytes))),
             _ => None,
         }
     }
@@ -64,12 +64,12 @@ impl Room {
 
 /// Makes a reading; `None` if the kernel's files could not be read. `more` bytes are about to be used. Allocates
 /// nothing.
-pub(super) fn read(source: Source, room: &mut Room, more: u64, with_faults: bool) -> Option<Usage> {
+pub(super) fn read(source: LimitSource, room: &mut Room, more: u64, with_faults: bool) -> Option<Usage> {
     let began = monotonic_nanos();
     let (limit, used) = match source {
         // Each process has such pages. A count of 0 means that the file could not be read.
-        Source::Bytes(limit) => (Some(limit), Some(anonymous_pages() * page_bytes()).filter(|bytes| *bytes > 0)?),
-        Source::Container => match in_container(room, "/proc/self/cgroup", MOUNT)? {
+        LimitSource::Bytes(limit) => (Some(limit), Some(anonymous_pages() * page_bytes()).filter(|bytes| *bytes > 0)?),
+        LimitSource::Container => match in_container(room, "/proc/self/cgroup", MOUNT)? {
             Some((limit, used)) => (Some(limit), used),
             None => (None, 0),
         },
@@ -112,14 +112,14 @@ mod tests {
 
     #[test]
     fn a_source_is_the_container_or_a_size_or_off() {
-        assert_eq!(Source::of("container"), Some(Some(Source::Container)));
-        assert_eq!(Source::of("off"), Some(None));
-        assert_eq!(Source::of("1GiB"), Some(Some(Source::Bytes(1 << 30))));
-        assert_eq!(Source::of("16777216"), Some(Some(Source::Bytes(LEAST))));
+        assert_eq!(LimitSource::of("container"), Some(Some(LimitSource::Container)));
+        assert_eq!(LimitSource::of("off"), Some(None));
+        assert_eq!(LimitSource::of("1GiB"), Some(Some(LimitSource::Bytes(1 << 30))));
+        assert_eq!(LimitSource::of("16777216"), Some(Some(LimitSource::Bytes(LEAST))));
         for wrong in
             ["", "Container", "16777215", "15MiB", "0", "-1GiB", "1.5GiB", "80%", "max", "1TiB", "99999999999999GiB"]
         {
-            assert_eq!(Source::of(wrong), None, "{wrong}");
+            assert_eq!(LimitSource::of(wrong), None, "{wrong}");
         }
     }
 
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn a_size_counts_this_process_and_what_it_is_about_to_use() {
         let mut room = Box::new(Room::new());
-        let [less, more] = [0, 1 << 40].map(|more| read(Source::Bytes(1 << 30), &mut room, more, false).unwrap());
+        let [less, more] = [0, 1 << 40].map(|more| read(LimitSource::Bytes(1 << 30), &mut room, more, false).unwrap());
         assert!(less.limit == Some(1 << 30) && less.used > 0 && less.used < 1 << 40);
         assert!((less.more, more.more) == (0, 1 << 40) && more.used < 1 << 40, "apart");
     }

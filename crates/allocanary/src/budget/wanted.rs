@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use allocanary_sys::sys;
 
-use super::source::{Source, WANTED};
+use super::source::{LimitSource, WANTED};
 use super::{Budget, at_chunk, chunk, counts, turn_on};
 use crate::allocator::Allocator;
 use crate::error::{Error, Result};
@@ -20,15 +20,15 @@ static IS_REFUSED: AtomicBool = AtomicBool::new(false);
 /// The budget that a program requests.
 #[derive(Clone, Copy)]
 pub struct BudgetSpec {
-    source: Option<Source>,
+    source: Option<LimitSource>,
     /// A function pointer, so that a program without a budget does not contain the code.
-    boot: fn(&'static dyn Allocator, Option<Source>),
+    boot: fn(&'static dyn Allocator, Option<LimitSource>),
 }
 
 impl BudgetSpec {
     /// Parses `container`, `off` or a size. Any other text does not compile.
     pub const fn of(text: &str) -> BudgetSpec {
-        match Source::of(text) {
+        match LimitSource::of(text) {
             Some(source) => BudgetSpec { source, boot },
             None => panic!("install!: memory_budget is container, off, or a size of at least 16MiB such as \"1GiB\""),
         }
@@ -41,10 +41,10 @@ impl BudgetSpec {
 }
 
 /// Turns the budget on, before the first allocation. Allocates nothing, unless something fails.
-fn boot(allocator: &'static dyn Allocator, source: Option<Source>) {
+fn boot(allocator: &'static dyn Allocator, source: Option<LimitSource>) {
     // SAFETY: `boot` runs before `main`.
     let text = unsafe { sys::variable(VARIABLE) }.and_then(|text| std::str::from_utf8(text).ok());
-    let Some(source) = text.and_then(Source::of).unwrap_or(source) else { return };
+    let Some(source) = text.and_then(LimitSource::of).unwrap_or(source) else { return };
     // SAFETY: called once, by the installation's hook, before there is a second thread.
     let is_on = unsafe {
         turn_on(Budget { allocator, source, outside: |work| work(), say }, || {
@@ -79,7 +79,7 @@ pub(crate) fn problems(wanted: Option<BudgetSpec>) -> Vec<String> {
 /// `limit` is that of the budget, or 0 if no limit was found; `None` without a budget.
 fn lines(variable: Option<&str>, is_refused: bool, limit: Option<u64>) -> Vec<String> {
     let mut problems = Vec::new();
-    if let Some(found) = variable.filter(|found| Source::of(found).is_none()) {
+    if let Some(found) = variable.filter(|found| LimitSource::of(found).is_none()) {
         problems.push(format!("ALLOCANARY_MEMORY_BUDGET: {WANTED}, found `{found}`"));
     }
     if is_refused {

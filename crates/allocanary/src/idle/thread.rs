@@ -14,7 +14,7 @@ const SHARE: u64 = 100;
 
 /// A thread's record: when it last returned memory, and what it had allocated and freed by then.
 #[derive(Debug)]
-pub struct Thread {
+pub struct IdleThread {
     nanos: Cell<u64>,
     bytes: Cell<u64>,
     /// Whether a return may be due without further traffic: other threads may have freed blocks for this one.
@@ -28,10 +28,10 @@ pub struct Thread {
     here: PhantomData<*const ()>,
 }
 
-impl Thread {
+impl IdleThread {
     /// The record of a thread that never returned memory.
     pub const fn new() -> Self {
-        Thread {
+        IdleThread {
             nanos: Cell::new(0),
             bytes: Cell::new(0),
             again: Cell::new(false),
@@ -97,7 +97,7 @@ impl Thread {
     }
 }
 
-impl Default for Thread {
+impl Default for IdleThread {
     fn default() -> Self {
         Self::new()
     }
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn a_thread_is_due_when_it_has_done_enough_and_time_has_passed() {
         let hour = Duration::from_secs(3600);
-        let thread = Thread::new();
+        let thread = IdleThread::new();
         assert!(!thread.is_due(Duration::ZERO, Some(ENOUGH - 1)));
         assert!(thread.is_due(hour, Some(ENOUGH)), "the first time does not wait");
         assert!(!thread.is_due(hour, Some(ENOUGH * 2 - 1)));
@@ -129,12 +129,12 @@ mod tests {
         assert!(!thread.is_due(hour, Some(ENOUGH * 2)));
         assert!(thread.is_due(Duration::ZERO, Some(ENOUGH * 2)));
         assert!(!thread.is_due(hour, None) && thread.is_due(Duration::ZERO, None), "what is not known does not count");
-        assert!(!Thread::new().is_due(Duration::MAX, Some(u64::MAX)), "never");
+        assert!(!IdleThread::new().is_due(Duration::MAX, Some(u64::MAX)), "never");
     }
 
     #[test]
     fn what_was_dear_is_done_less_often() {
-        let thread = Thread::new();
+        let thread = IdleThread::new();
         assert!(thread.is_due(Duration::from_nanos(1), None));
         thread.end();
         assert!(thread.cost.get() > 0, "processor time was measured");
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn counters_are_looked_for_once_and_add_up() {
         static COUNTERS: [AtomicU64; 2] = [AtomicU64::new(3), AtomicU64::new(4)];
-        let thread = Thread::new();
+        let thread = IdleThread::new();
         assert_eq!(thread.bytes(|| None), None);
         assert_eq!(thread.bytes(|| Some([&COUNTERS[0], &COUNTERS[1]])), Some(7));
         COUNTERS[1].store(u64::MAX, Ordering::Relaxed);

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use crate::allocator::Allocator;
 use crate::error::{Error, Result};
-use crate::idle::{self, Thread, Uncached};
+use crate::idle::{self, IdleThread, Uncached};
 use crate::install::{installation, installed};
 
 thread_local! {
     /// It has no destructor, so it can be used until the thread's stack is gone.
-    static THREAD: Thread = const { Thread::new() };
+    static THREAD: IdleThread = const { IdleThread::new() };
 }
 
 /// Tells the allocator that the calling thread is about to wait. The allocator then returns to the system the memory
@@ -93,7 +93,7 @@ pub fn give_back_in_wait(allocator: &dyn Allocator, last: bool) -> Option<Uncach
 /// Invalid settings for idle threads, one line each.
 pub(super) fn problems(allocator: &dyn Allocator) -> Vec<String> {
     // With the longest time nothing is ever due: the call only finds out whether the allocator can do it.
-    let cannot = allocator.thread_idle(&Thread::new(), Duration::MAX).err();
+    let cannot = allocator.thread_idle(&IdleThread::new(), Duration::MAX).err();
     installation()
         .map_or_else(Vec::new, |installation| idle::problems(installation.idle, cannot.map(|error| error.to_string())))
 }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use allocanary_rows::error::Error;
 use allocanary_rows::error::Result;
 use allocanary_study::builds::cache::{Built, Cache};
-use allocanary_study::builds::make::Source;
+use allocanary_study::builds::make::CrateSource;
 use allocanary_study::builds::releases::Release;
 use allocanary_study::builds::releases::find;
 use allocanary_study::builds::releases::releases;
@@ -30,12 +30,12 @@ pub fn run(flags: &BuildFlags) -> Result<ExitCode> {
     // All names are checked first, so that a wrong name is not reported minutes later.
     let releases = flags.names.iter().map(|name| find(name)).collect::<std::result::Result<Vec<Release>, _>>();
     let releases = releases.map_err(problem)?;
-    let source = Source { offline: flags.offline, vendored: flags.vendored.as_deref() };
+    let source = CrateSource { offline: flags.offline, vendored: flags.vendored.as_deref() };
     terminal::print(done(&make(&cache, &releases, source, flags.again)?).as_bytes())
 }
 
 /// Builds these releases. With `again`, also those that are already built.
-fn make(cache: &Cache, releases: &[Release], source: Source, again: bool) -> Result<Vec<Built>> {
+fn make(cache: &Cache, releases: &[Release], source: CrateSource, again: bool) -> Result<Vec<Built>> {
     let mut all = Vec::new();
     for (at, release) in releases.iter().enumerate() {
         let there = cache.get(release).filter(|_| !again);
@@ -69,7 +69,7 @@ pub(super) fn make_missing(candidates: &[String], is_there: impl Fn(&str) -> boo
     }
     let cache = Cache::of_user().map_err(problem)?;
     cache.check().map_err(problem)?;
-    make(&cache, &releases, Source { offline: false, vendored: None }, false)?;
+    make(&cache, &releases, CrateSource { offline: false, vendored: None }, false)?;
     Ok(())
 }
 

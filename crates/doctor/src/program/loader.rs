@@ -32,7 +32,7 @@ pub trait Files {
 
 /// Where this host has libraries.
 #[derive(Clone, Debug, Default)]
-pub struct Host {
+pub struct HostLibraries {
     /// `LD_LIBRARY_PATH`.
     pub named: OsString,
     /// The libraries in glibc's cache.
@@ -58,7 +58,7 @@ struct Found {
 
 /// The libraries of a program, in the order in which the loader would map them. A library that is not found is left out. `program` is a path
 /// without links, as the loader sees it.
-pub fn libraries(program: &Path, needs: Needs, host: &Host, files: &dyn Files) -> Vec<PathBuf> {
+pub fn libraries(program: &Path, needs: Needs, host: &HostLibraries, files: &dyn Files) -> Vec<PathBuf> {
     let Some(interpreter) = needs.interpreter.clone() else { return Vec::new() };
     let is_musl = interpreter.file_name().is_some_and(|name| name.as_bytes().starts_with(b"ld-musl"));
     let part = Part { path: program.into(), needs: Rc::new(needs), parent: None };
@@ -69,7 +69,7 @@ pub fn libraries(program: &Path, needs: Needs, host: &Host, files: &dyn Files) -
 
 /// A search, and what it has found so far.
 struct Search<'a> {
-    host: &'a Host,
+    host: &'a HostLibraries,
     files: &'a dyn Files,
     is_musl: bool,
     interpreter: PathBuf,

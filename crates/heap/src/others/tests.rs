@@ -1,7 +1,7 @@
 //! Tests that the kind of memory is found from its mappings.
 
 use super::*;
-use crate::{Pages, Run, State, Thread};
+use crate::{Pages, Run, State, ThreadId};
 use allocanary_walkers::fake::Fake;
 
 /// The areas of a process whose memory no walk has divided: name and resident KiB.
@@ -32,7 +32,7 @@ fn a_long_stack_is_one_where_a_thread_has_its_data() {
     let maps = "1000000-1001000 ---p 0 00:0 0 \n1001000-5001000 rw-p 0 00:0 0 \n";
     let mut memory = Fake::of(maps);
     assert_eq!(named(&memory, "a"), wanted(&[("not known", 65536)]));
-    memory.threads = vec![Thread { tid: 1, pointer: Some(0x5000700) }];
+    memory.threads = vec![ThreadId { tid: 1, pointer: Some(0x5000700) }];
     assert_eq!(named(&memory, "a"), wanted(&[("stacks", 65536)]));
 }
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use allocanary_heap::{Mapping, Memory, Pages, Thread, parse_maps};
+use allocanary_heap::{Mapping, Memory, Pages, ThreadId, parse_maps};
 use allocanary_process::{Name, text};
 use allocanary_sys::proc::files::{File, path};
 
@@ -79,7 +79,7 @@ impl Memory for Reader {
         &self.mappings
     }
 
-    fn threads(&self) -> &[Thread] {
+    fn threads(&self) -> &[ThreadId] {
         &[]
     }
 

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use allocanary_heap::{Mapping, Memory, Pages, Thread, parse_maps};
+use allocanary_heap::{Mapping, Memory, Pages, ThreadId, parse_maps};
 use allocanary_process::{Files, Name, open, text};
 use allocanary_stacks::outside::{Code, Modules, Process, Stack};
 use allocanary_stacks::walk::Registers;
@@ -80,7 +80,7 @@ impl Memory for Seen {
         &self.mappings
     }
 
-    fn threads(&self) -> &[Thread] {
+    fn threads(&self) -> &[ThreadId] {
         &[]
     }
 

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use allocanary_rows::fleet::{ContainerState, Host, Report};
+use allocanary_rows::fleet::{ContainerState, Machine, Report};
 use serde::Serialize;
 
 use crate::trial::estimate::mean;
@@ -25,7 +25,7 @@ pub struct Replica {
     pub workload: String,
     /// The kind of its node.
     #[serde(skip)]
-    pub host: Host,
+    pub host: Machine,
     /// Its image, by its last reading.
     #[serde(skip)]
     pub image: String,

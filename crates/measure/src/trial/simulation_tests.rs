@@ -43,7 +43,7 @@ fn replica(at: usize, started: u64, log: f64, settings: &[String]) -> Replica {
         pod: format!("web-{at}"),
         node: String::new(),
         workload: String::new(),
-        host: allocanary_rows::fleet::Host::default(),
+        host: allocanary_rows::fleet::Machine::default(),
         image: String::new(),
         quota_milli: None,
         started: started + 1,

@@ -18,7 +18,7 @@ const PAGE: u64 = 4096;
 
 /// The memory of a process. Only pages that are present are read: reading others of a mapped file makes the kernel wait
 /// for its file system, and the process's own `mmap` with it.
-pub trait Source {
+pub trait ProcessMemory {
     /// Its number.
     fn pid(&self) -> u32;
 
@@ -34,7 +34,7 @@ pub trait Source {
 }
 
 /// The tables, by their addresses: those that are found by then.
-pub(super) fn tables(source: &dyn Source, mappings: &[Mapping], until: Option<Instant>) -> Vec<u64> {
+pub(super) fn tables(source: &dyn ProcessMemory, mappings: &[Mapping], until: Option<Instant>) -> Vec<u64> {
     // The data of a program or a library, which is the beginning of what it can write.
     let is_data = |one: &&Mapping| one.writable && !one.shared && one.inode != 0;
     let (mut found, mut read, mut piece) = (Vec::new(), 0, vec![0; PIECE + MARK.len() + 8]);
@@ -64,7 +64,7 @@ pub(super) fn tables(source: &dyn Source, mappings: &[Mapping], until: Option<In
 }
 
 /// Words from an address on.
-pub(super) fn words(source: &dyn Source, at: u64, count: usize) -> Option<Vec<u64>> {
+pub(super) fn words(source: &dyn ProcessMemory, at: u64, count: usize) -> Option<Vec<u64>> {
     let mut bytes = vec![0; count * 8];
     let whole = source.read(at, &mut bytes);
     whole.then(|| bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect())

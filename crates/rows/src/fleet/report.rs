@@ -22,7 +22,7 @@ pub struct Report {
     /// The machine's boot ID, which changes at each boot; empty if it is not known.
     pub boot: String,
     /// The machine.
-    pub host: Host,
+    pub host: Machine,
     /// The containers, and the control groups that are not containers.
     pub rows: Vec<ContainerState>,
     /// What the agent costs.
@@ -33,7 +33,7 @@ pub struct Report {
 
 /// The properties of a machine that decide how much memory an allocator keeps.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Host {
+pub struct Machine {
     /// Processors that are online.
     pub cores: u32,
     /// The kernel's setting of transparent huge pages.

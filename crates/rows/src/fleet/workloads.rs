@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::fleet::{Bound, ContainerState, Follows, Host, Parts, Report};
+use crate::fleet::{Bound, ContainerState, Follows, Machine, Parts, Report};
 
 /// The replicas of a workload's container on nodes of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,7 +21,7 @@ pub struct Workload {
     /// The allocator.
     pub allocator: String,
     /// The kind of node.
-    pub host: Host,
+    pub host: Machine,
     /// The settings that are in force, if all replicas have the same.
     pub settings: Option<Vec<String>>,
     /// The number of replicas: pods, or hosts.
@@ -51,20 +51,20 @@ pub struct Fleet {
     /// The number of nodes.
     pub nodes: u64,
     /// The kinds of nodes, with the number of nodes of each kind.
-    pub hosts: Vec<(Host, u64)>,
+    pub hosts: Vec<(Machine, u64)>,
     /// The workloads, those with the most bytes that are not live first.
     pub workloads: Vec<Workload>,
     /// What agents could not read, each with the name of the node.
     pub problems: Vec<String>,
 }
 
-type Key = (String, String, String, String, Host);
+type Key = (String, String, String, String, Machine);
 
 impl Fleet {
     /// Adds reports up. If there are several reports of a node, the latest one counts.
     pub fn of(reports: Vec<Report>) -> Fleet {
         let mut latest: BTreeMap<String, Report> = BTreeMap::new();
-        let mut machines: BTreeMap<String, BTreeSet<(Host, String)>> = BTreeMap::new();
+        let mut machines: BTreeMap<String, BTreeSet<(Machine, String)>> = BTreeMap::new();
         for report in reports {
             machines.entry(report.node.clone()).or_default().insert((report.host.clone(), report.boot.clone()));
             let known = latest.get(&report.node).map(|known| known.taken);
@@ -72,7 +72,7 @@ impl Fleet {
                 latest.insert(report.node.clone(), report);
             }
         }
-        let mut hosts: BTreeMap<Host, u64> = BTreeMap::new();
+        let mut hosts: BTreeMap<Machine, u64> = BTreeMap::new();
         let mut all: BTreeMap<Key, Sum> = BTreeMap::new();
         let mut problems: Vec<String> = { machines.iter().filter(|(_, all)| all.len() > 1) }
             .map(|(node, all)| {
@@ -214,7 +214,7 @@ mod tests {
     }
 
     fn report(node: &str, cores: u32, taken: u64, rows: Vec<ContainerState>) -> Report {
-        let host = Host { cores, ..Host::default() };
+        let host = Machine { cores, ..Machine::default() };
         Report { schema: crate::fleet::SCHEMA, node: node.into(), taken, host, rows, ..Report::default() }
     }
 

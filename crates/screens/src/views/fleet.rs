@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use allocanary_rows::fleet::{Fleet, Host, Part, Workload};
+use allocanary_rows::fleet::{Fleet, Machine, Part, Workload};
 use allocanary_text::outside::{Look, harmless};
 use allocanary_text::units::{Bytes, show_time};
 use maud::{Markup, html};
@@ -66,7 +66,7 @@ fn about(one: &Workload, kinds: usize) -> String {
     text
 }
 
-fn host(host: &Host) -> String {
+fn host(host: &Machine) -> String {
     let page = if host.page == 4096 { String::new() } else { format!(", pages of {}", Bytes(host.page)) };
     format!("{} cores, {}, huge pages {}{page}", host.cores, host.arch, host.thp)
 }
@@ -231,7 +231,7 @@ mod tests {
         let report = |(at, cores): (usize, &u32)| Report {
             schema: SCHEMA,
             node: format!("n{at}"),
-            host: Host { cores: *cores, thp: "madvise".into(), page: 4096, arch: "x86_64".into() },
+            host: Machine { cores: *cores, thp: "madvise".into(), page: 4096, arch: "x86_64".into() },
             rows: vec![
                 row(&format!("web-{at}"), "deployment/web", 700 << 20, 300 << 20),
                 ContainerState {

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::builds::error::{Error, Result, file};
-use crate::builds::make::{Source, make};
+use crate::builds::make::{CrateSource, make};
 use crate::builds::releases::Release;
 
 /// The record of a library that was built.
@@ -107,7 +107,7 @@ impl Cache {
     }
 
     /// Builds a release. An existing library is built again.
-    pub fn build(&self, release: &Release, source: Source<'_>) -> Result<Built> {
+    pub fn build(&self, release: &Release, source: CrateSource<'_>) -> Result<Built> {
         let place = self.place(release);
         // The path is checked first, because building takes minutes.
         if place.as_os_str().as_encoded_bytes().iter().any(|byte| b" :\t\n".contains(byte)) {
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn a_folder_that_no_preload_can_have_is_refused_before_anything_is_built() {
         let folder = tempfile::tempdir().unwrap();
-        let error = Cache::at(&folder.path().join("a b")).build(&find("jemalloc").unwrap(), Source::default());
+        let error = Cache::at(&folder.path().join("a b")).build(&find("jemalloc").unwrap(), CrateSource::default());
         assert!(error.unwrap_err().to_string().contains("XDG_CACHE_HOME"));
         assert!(!folder.path().join("a b").exists());
     }

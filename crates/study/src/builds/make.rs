@@ -16,7 +16,7 @@ use crate::builds::{step, trial, workspace};
 
 /// Where crates come from.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Source<'a> {
+pub struct CrateSource<'a> {
     /// Use no network.
     pub offline: bool,
     /// A folder that `cargo vendor` made.
@@ -31,7 +31,7 @@ pub struct BuiltLibrary {
 }
 
 /// Builds `release` as `library`. What cargo and the compiler said is in `log`.
-pub fn make(release: &Release, source: Source<'_>, library: &Path, log: &Path) -> Result<BuiltLibrary> {
+pub fn make(release: &Release, source: CrateSource<'_>, library: &Path, log: &Path) -> Result<BuiltLibrary> {
     let folder = tempfile::Builder::new()
         .prefix("allocanary-build-")
         .tempdir()

@@ -11,7 +11,7 @@ pub const OBJECTIVES: [&str; 3] = ["memory", "cpu", "p99"];
 
 /// What is measured. This decides which metric `memory` means, and what may get worse by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum GoalSource {
     /// A built-in workload: resident memory when idle.
     Workload,
     /// A program that runs until it is stopped: resident memory when idle.
@@ -22,21 +22,21 @@ pub enum Source {
     Trace,
 }
 
-impl Source {
+impl GoalSource {
     /// The metric of the objective `memory`.
     pub fn memory(self) -> &'static str {
         match self {
-            Source::Workload | Source::Service => "resident",
-            Source::Program => "peak",
-            Source::Trace => "anonymous",
+            GoalSource::Workload | GoalSource::Service => "resident",
+            GoalSource::Program => "peak",
+            GoalSource::Trace => "anonymous",
         }
     }
 
     /// What may get worse by default. A limit is left out if the rows do not have its metric.
     pub fn within(self) -> &'static [&'static str] {
         match self {
-            Source::Workload | Source::Service | Source::Trace => &["throughput=5%", "p99=20%"],
-            Source::Program => &["wall=5%", "cpu=20%"],
+            GoalSource::Workload | GoalSource::Service | GoalSource::Trace => &["throughput=5%", "p99=20%"],
+            GoalSource::Program => &["wall=5%", "cpu=20%"],
         }
     }
 }
@@ -66,7 +66,7 @@ pub struct Guard {
 impl Goal {
     /// Parses the flags, for rows with these metrics. Without `within` the guards are those of the source, except for one on the objective
     /// itself.
-    pub fn parse(objective: &str, within: Option<&[String]>, source: Source, metrics: &Metrics) -> Result<Goal> {
+    pub fn parse(objective: &str, within: Option<&[String]>, source: GoalSource, metrics: &Metrics) -> Result<Goal> {
         if !OBJECTIVES.contains(&objective) {
             let hint = perhaps(objective, OBJECTIVES.iter().copied());
             return Err(Error::Input(format!("--objective: no objective `{objective}`{hint}")));
@@ -197,17 +197,18 @@ mod tests {
 
     #[test]
     fn a_goal_is_read_and_what_cannot_be_is_named() {
-        let goal = Goal::parse("memory", None, Source::Workload, &Metrics::default()).unwrap();
+        let goal = Goal::parse("memory", None, GoalSource::Workload, &Metrics::default()).unwrap();
         let names: Vec<String> = goal.wanted().map(|metric| metric.name.to_string()).collect();
         assert_eq!(names, ["resident", "throughput", "p99"]);
-        let p99 = Goal::parse("p99", None, Source::Workload, &Metrics::default()).unwrap();
+        let p99 = Goal::parse("p99", None, GoalSource::Workload, &Metrics::default()).unwrap();
         assert_eq!(p99.wanted().map(|metric| metric.name.to_string()).collect::<Vec<_>>(), ["p99", "throughput"]);
-        let own = Goal::parse("cpu", Some(&["resident=10%".into()]), Source::Workload, &Metrics::default()).unwrap();
+        let own =
+            Goal::parse("cpu", Some(&["resident=10%".into()]), GoalSource::Workload, &Metrics::default()).unwrap();
         assert!((own.guards[0].worsening(10.0, 11.0) - 0.1).abs() < 1e-9 && own.guards[0].share == 0.1);
         assert!((goal.guards[0].worsening(100.0, 95.0) - 0.05).abs() < 1e-9, "less throughput is worse");
         let said = |objective: &str, within: &[&str]| {
             let within: Vec<String> = within.iter().map(|text| text.to_string()).collect();
-            Goal::parse(objective, Some(&within), Source::Workload, &Metrics::default())
+            Goal::parse(objective, Some(&within), GoalSource::Workload, &Metrics::default())
                 .expect_err("an error")
                 .to_string()
         };
@@ -226,30 +227,30 @@ mod tests {
             let goal = Goal::parse("memory", None, source, &Metrics::default()).unwrap();
             goal.wanted().map(|metric| metric.name.to_string()).collect::<Vec<_>>()
         };
-        assert_eq!(of(Source::Service), ["resident", "throughput", "p99"]);
-        assert_eq!(of(Source::Program), ["peak", "wall", "cpu"]);
-        assert_eq!(of(Source::Trace), ["anonymous", "throughput", "p99"]);
-        let cpu = Goal::parse("cpu", None, Source::Program, &Metrics::default()).unwrap();
+        assert_eq!(of(GoalSource::Service), ["resident", "throughput", "p99"]);
+        assert_eq!(of(GoalSource::Program), ["peak", "wall", "cpu"]);
+        assert_eq!(of(GoalSource::Trace), ["anonymous", "throughput", "p99"]);
+        let cpu = Goal::parse("cpu", None, GoalSource::Program, &Metrics::default()).unwrap();
         assert_eq!(cpu.wanted().map(|metric| metric.name.to_string()).collect::<Vec<_>>(), ["cpu", "wall"]);
     }
 
     #[test]
     fn a_default_limit_is_left_out_or_replaced_and_a_typed_one_must_be_there() {
-        let mut goal = Goal::parse("memory", None, Source::Service, &Metrics::default()).unwrap();
+        let mut goal = Goal::parse("memory", None, GoalSource::Service, &Metrics::default()).unwrap();
         let said = goal.keep_to(|name| ["resident", "wall", "cpu"].contains(&name)).unwrap();
         assert_eq!(goal.guards.iter().map(Guard::text).collect::<Vec<_>>(), ["wall=5%"]);
         assert!(said[0].contains("the time of the load is limited instead, wall=5%"), "{said:?}");
         assert!(said[1].contains("the rows have no p99: the default limit p99=20% is left out"), "{said:?}");
-        let mut goal = Goal::parse("memory", None, Source::Workload, &Metrics::default()).unwrap();
+        let mut goal = Goal::parse("memory", None, GoalSource::Workload, &Metrics::default()).unwrap();
         assert!(
             goal.keep_to(|name| ["resident", "throughput", "p99"].contains(&name)).unwrap().is_empty()
                 && goal.guards.len() == 2
         );
         let mut typed =
-            Goal::parse("memory", Some(&["p99=12.5%".into()]), Source::Service, &Metrics::default()).unwrap();
+            Goal::parse("memory", Some(&["p99=12.5%".into()]), GoalSource::Service, &Metrics::default()).unwrap();
         let error = typed.keep_to(|name| ["resident", "requested", "cpu"].contains(&name)).unwrap_err().to_string();
         assert!(error.contains("--tolerance p99=12.5%: the rows have no p99: they have resident, cpu"), "{error}");
-        let mut p99 = Goal::parse("p99", Some(&[]), Source::Program, &Metrics::default()).unwrap();
+        let mut p99 = Goal::parse("p99", Some(&[]), GoalSource::Program, &Metrics::default()).unwrap();
         assert!(
             p99.keep_to(|name| ["peak"].contains(&name))
                 .unwrap_err()

@@ -149,7 +149,7 @@ pub fn front(goal: &Goal, groups: &[(Candidate, &Group)]) -> Vec<Candidate> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::search::goal::Source;
+    use crate::search::goal::GoalSource;
     use allocanary_measure::metrics::Metrics;
 
     /// A group with these values of memory and throughput, and a p99 of 1.
@@ -173,7 +173,7 @@ pub(crate) mod tests {
 
     #[test]
     fn the_least_memory_within_the_limits_is_recommended() {
-        let goal = Goal::parse("memory", None, Source::Workload, &Metrics::default()).unwrap();
+        let goal = Goal::parse("memory", None, GoalSource::Workload, &Metrics::default()).unwrap();
         let present = group(&around(95.0), &around(1000.0));
         let small = group(&around(20.0), &around(990.0));
         let tiny_and_slow = group(&around(12.0), &around(500.0));
@@ -194,7 +194,7 @@ pub(crate) mod tests {
 
     #[test]
     fn what_may_save_nothing_is_not_recommended() {
-        let goal = Goal::parse("memory", None, Source::Workload, &Metrics::default()).unwrap();
+        let goal = Goal::parse("memory", None, GoalSource::Workload, &Metrics::default()).unwrap();
         let present = group(&around(100.0), &around(1000.0));
         let surely = group(&around(80.0), &around(1000.0));
         // `perhaps` has the best median. Holm's method accepts it in the last step, after the others.
@@ -210,7 +210,7 @@ pub(crate) mod tests {
 
     #[test]
     fn what_fails_more_often_is_not_recommended() {
-        let goal = Goal::parse("memory", None, Source::Workload, &Metrics::default()).unwrap();
+        let goal = Goal::parse("memory", None, GoalSource::Workload, &Metrics::default()).unwrap();
         let present = group(&around(95.0), &around(1000.0));
         // The runs of `fails` that did not fail used the least memory.
         let fails = Group { failed: 4, ..group(&around(20.0)[..6], &around(1000.0)[..6]) };
@@ -230,7 +230,7 @@ pub(crate) mod tests {
 
     #[test]
     fn keeping_is_an_answer() {
-        let goal = Goal::parse("memory", None, Source::Workload, &Metrics::default()).unwrap();
+        let goal = Goal::parse("memory", None, GoalSource::Workload, &Metrics::default()).unwrap();
         let present = group(&around(20.0), &around(1000.0));
         let (equal, worse) = (group(&around(20.05), &around(1000.0)), group(&around(30.0), &around(1000.0)));
         let proven = prove(&goal, &present, &[("a".into(), &equal), ("b".into(), &worse)]);
@@ -241,7 +241,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_limit_that_the_interval_crosses_is_open() {
-        let goal = Goal::parse("memory", None, Source::Workload, &Metrics::default()).unwrap();
+        let goal = Goal::parse("memory", None, GoalSource::Workload, &Metrics::default()).unwrap();
         let noisy: Vec<f64> = (0..10).map(|step| 900.0 + f64::from(step) * 20.0).collect();
         let present = group(&around(95.0), &noisy);
         let less: Vec<f64> = noisy.iter().map(|value| value * 0.98).collect();

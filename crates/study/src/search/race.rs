@@ -63,12 +63,12 @@ pub fn promising(costs: &[Option<Vec<f64>>], keep: usize) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::search::goal::Source;
+    use crate::search::goal::GoalSource;
     use allocanary_measure::metrics::Metrics;
 
     #[test]
     fn a_guard_costs_nothing_within_its_limit() {
-        let goal = Goal::parse("memory", None, Source::Workload, &Metrics::default()).unwrap();
+        let goal = Goal::parse("memory", None, GoalSource::Workload, &Metrics::default()).unwrap();
         let present = Some(vec![90.0, 1000.0, 10.0]);
         let of = |figures: [f64; 3]| costs(&goal, &Some(figures.to_vec()), &present).unwrap();
         assert_eq!(of([20.0, 960.0, 11.0]), [20.0, 0.0, 0.0]);

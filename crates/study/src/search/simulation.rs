@@ -9,7 +9,7 @@ use allocanary_rows::Candidate;
 use allocanary_rows::error::Result;
 use allocanary_sys::rng::Rng;
 
-use crate::search::goal::{Goal, Source};
+use crate::search::goal::{Goal, GoalSource};
 use crate::search::proof::Finalist;
 use crate::search::whole::{Measure, Plan, Rows, search};
 
@@ -65,7 +65,7 @@ fn equals(count: usize) -> Vec<Candidate> {
 fn recommended(seed: u64, effects: &[(Candidate, f64)]) -> Option<Finalist> {
     let effects = effects.iter().cloned().collect();
     let mut noise = Noise { rng: Rng::part(77, seed), effects, so_far: BTreeMap::new() };
-    let goal = Goal::parse("memory", None, Source::Workload, &Metrics::default()).unwrap();
+    let goal = Goal::parse("memory", None, GoalSource::Workload, &Metrics::default()).unwrap();
     let all = equals(10);
     let plan =
         Plan { goal, present: all[0].clone(), own: None, first: all, second: Box::new(|_| Vec::new()), repeats: 10 };

@@ -22,7 +22,7 @@
 
 use super::extents::Extents;
 use super::release::{Cache, Release};
-use crate::{Memory, Thread};
+use crate::{Memory, ThreadId};
 
 const RECORD: usize = 24;
 
@@ -63,7 +63,7 @@ impl Caches {
         caches
     }
 
-    fn thread(&mut self, memory: &dyn Memory, thread: &Thread, extents: &Extents, release: &Release) -> Option<()> {
+    fn thread(&mut self, memory: &dyn Memory, thread: &ThreadId, extents: &Extents, release: &Release) -> Option<()> {
         let pointer = thread.pointer?;
         let from = pointer.checked_sub(BELOW)?.max(memory.mapping(pointer.checked_sub(8)?)?.from);
         let mut bytes = vec![0; (pointer - from) as usize];

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{metadata, release, rtree};
-use crate::counts::{Counters, Source};
+use crate::counts::{Counters, MemoryReader};
 use crate::{Memory, PAGE};
 
 /// Where they are. An arena that begins later is not among them until they are looked for again.
@@ -42,7 +42,7 @@ impl JemallocPlace {
     }
 
     /// What they say now.
-    pub(crate) fn read(&self, source: &impl Source) -> Option<Counters> {
+    pub(crate) fn read(&self, source: &impl MemoryReader) -> Option<Counters> {
         let mut active = 0_u64;
         for &Pages { at, mark: (mark, word) } in &self.arenas {
             if source.word(mark)? != word {

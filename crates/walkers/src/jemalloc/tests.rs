@@ -8,7 +8,7 @@ use super::extents::Extents;
 use super::release::ALL;
 use crate::damage::{damage, walk_damaged};
 use crate::fake::Fake;
-use crate::{PAGE, Part, Thread, Walk};
+use crate::{PAGE, Part, ThreadId, Walk};
 
 const GLOBALS: u64 = 0x5000_0000_0000;
 const EMAP: u64 = GLOBALS + 0x2000;
@@ -80,7 +80,7 @@ fn heap_with(shape: Shape, cached: u64, heap: u64, stacks: u64) -> Fake {
         at += pages * PAGE;
     }
 
-    fake.threads = vec![Thread { tid: 1, pointer: Some(TLS + 0xf000) }, Thread { tid: 2, pointer: None }];
+    fake.threads = vec![ThreadId { tid: 1, pointer: Some(TLS + 0xf000) }, ThreadId { tid: 2, pointer: None }];
     fake.put(ARENA, &[3]);
     if matches!(shape, Shape::Older) {
         fake.put(ARENA + 10344, &[active]);
@@ -315,7 +315,7 @@ fn fuzz_damaged_heaps_are_refused_or_warned_about() {
 
 #[test]
 fn the_counters_are_those_of_the_arenas() {
-    use crate::counts::Source;
+    use crate::counts::MemoryReader;
     for shape in [Shape::Two, Shape::Three] {
         let memory = heap(shape, 0);
         let place = super::counters::JemallocPlace::find(&memory).unwrap();
@@ -324,7 +324,7 @@ fn the_counters_are_those_of_the_arenas() {
         let active = walked.checks.iter().find(|check| check.what == "bytes of active extents").unwrap();
         assert_eq!((counters.arenas, counters.active), (1, Some(active.wanted)));
         struct Gone;
-        impl Source for Gone {
+        impl MemoryReader for Gone {
             fn copy(&self, _: u64, into: &mut [u8]) -> bool {
                 into.fill(0);
                 true

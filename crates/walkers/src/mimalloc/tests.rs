@@ -9,7 +9,7 @@ use super::page::SLICE;
 use super::release::{ALL, Release, Start};
 use crate::damage::{damage, walk_damaged};
 use crate::fake::Fake;
-use crate::{Mapping, Memory, PAGE, Pages, Part, Thread, Walk};
+use crate::{Mapping, Memory, PAGE, Pages, Part, ThreadId, Walk};
 
 const GLOBALS: u64 = 0x5000_0000_0000;
 const ROOT: u64 = 0x7000_0000_0000;
@@ -207,7 +207,7 @@ impl Memory for Changing {
         self.before.mappings()
     }
 
-    fn threads(&self) -> &[Thread] {
+    fn threads(&self) -> &[ThreadId] {
         &[]
     }
 

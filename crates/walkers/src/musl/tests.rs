@@ -9,7 +9,7 @@ use super::WALKER;
 use super::release::{ALL, AREA, CLASSES, UNIT};
 use crate::damage::{damage, walk_damaged};
 use crate::fake::Fake;
-use crate::{Mapping, Memory, PAGE, Pages, Part, Thread, Walk};
+use crate::{Mapping, Memory, PAGE, Pages, Part, ThreadId, Walk};
 
 const GLOBALS: u64 = 0x5000_0000_0000;
 const CONTEXT: u64 = GLOBALS + 0x1080;
@@ -294,7 +294,7 @@ impl Memory for Running {
         &self.heap.mappings
     }
 
-    fn threads(&self) -> &[Thread] {
+    fn threads(&self) -> &[ThreadId] {
         &[]
     }
 

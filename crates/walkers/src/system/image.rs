@@ -5,7 +5,7 @@ use super::arenas::BINS;
 use super::chunks::Free;
 use super::release::Release;
 use crate::fake::Fake;
-use crate::{Memory, PAGE, Thread};
+use crate::{Memory, PAGE, ThreadId};
 
 pub(super) const HEAP: u64 = 0x5555_0000_0000;
 pub(super) const THREAD_HEAPS: [u64; 2] = [0x7e00_0000_0000, 0x7e00_0400_0000];
@@ -45,7 +45,7 @@ pub(super) fn image(release: &Release, fixed: bool) -> (Fake, Truth) {
     fake.map(LIBC, 4 * PAGE, false, INODE, "/lib/libc.so.6");
     fake.map(DATA, 4 * PAGE, true, INODE, "/lib/libc.so.6");
     fake.map(THREAD & !(PAGE - 1), PAGE, true, 0, "");
-    fake.threads.push(Thread { tid: 1, pointer: Some(THREAD) });
+    fake.threads.push(ThreadId { tid: 1, pointer: Some(THREAD) });
     if !fixed {
         let text = format!("GNU C Library (Test GLIBC) stable release version 2.{}.\n", release.since);
         fake.write(LIBC + 2 * PAGE - 20, text.as_bytes());

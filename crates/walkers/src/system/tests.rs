@@ -13,7 +13,7 @@ use super::structures::Structures;
 use super::{GlibcHeap, WALKER, arenas, read, read_all, share};
 use crate::damage::{damage, walk_damaged};
 use crate::fake::Fake;
-use crate::{Check, Fact, Mapping, Memory, PAGE, Pages, Thread, best_of};
+use crate::{Check, Fact, Mapping, Memory, PAGE, Pages, ThreadId, best_of};
 
 #[test]
 fn a_heap_of_every_release_is_read() {
@@ -325,7 +325,7 @@ impl Memory for Falling {
         self.before.mappings()
     }
 
-    fn threads(&self) -> &[Thread] {
+    fn threads(&self) -> &[ThreadId] {
         self.before.threads()
     }
 

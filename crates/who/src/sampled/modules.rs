@@ -86,10 +86,10 @@ mod tests {
     #[test]
     fn an_address_of_this_program_has_its_name() {
         use crate::names::Names;
-        use allocanary_profile::reader::Source;
+        use allocanary_profile::reader::ProcessMemory;
         use allocanary_trace::stacks::{Code, Stacks};
         let process = allocanary_heap::Live::open(std::process::id()).unwrap();
-        let (modules, sources) = of(process.pid(), &Source::mappings(&process));
+        let (modules, sources) = of(process.pid(), &ProcessMemory::mappings(&process));
         let stacks = Stacks { nodes: Vec::new(), modules };
         let pc = first_code as *const () as u64 + 1;
         let frames = Names::of_process(&stacks, &sources).frames(Code { pc, module: 0 });

@@ -9,14 +9,14 @@ use tikv_jemalloc_ctl::raw;
 
 use super::{ALL_ARENAS, refused, void_ctl};
 use crate::error::Result;
-use crate::idle::{Thread, Turns, Uncached};
+use crate::idle::{IdleThread, Turns, Uncached};
 
 /// One thread at a time purges an arena. Threads that share the arena do not wait for each other.
 static PURGES: [Turns; ALL_ARENAS] = [const { Turns::new() }; ALL_ARENAS];
 
 /// Flushes the thread's cache and purges its arena, if that is due.
 #[inline]
-pub fn give_back(thread: &Thread, every: Duration) -> Result<bool> {
+pub fn give_back(thread: &IdleThread, every: Duration) -> Result<bool> {
     if !thread.is_due(every, thread.bytes(counters)) {
         return Ok(false);
     }

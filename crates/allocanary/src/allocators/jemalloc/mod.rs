@@ -21,7 +21,7 @@ use crate::allocator::{Allocator, Cannot, Counters, Keeping, PerCore, sealed};
 use crate::allocators::effect::{unless_thp_is, without_effect};
 use crate::budget::decays::Decays;
 use crate::error::{self, Pages};
-use crate::idle::{Thread, Uncached};
+use crate::idle::{IdleThread, Uncached};
 use allocanary_facts::environment::Environment;
 use allocanary_facts::jemalloc::{ALSO, ENVIRONMENT, NAME, PER_CORE, SETTINGS};
 use allocanary_facts::request::Request;
@@ -238,7 +238,7 @@ impl Allocator for Jemalloc {
     }
 
     #[inline]
-    fn thread_idle(&self, thread: &Thread, every: Duration) -> error::Result<bool> {
+    fn thread_idle(&self, thread: &IdleThread, every: Duration) -> error::Result<bool> {
         idle::give_back(thread, every)
     }
 

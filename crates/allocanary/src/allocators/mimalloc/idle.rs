@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::sys;
-use crate::idle::{Thread, Turns};
+use crate::idle::{IdleThread, Turns};
 
 static PURGES: Turns = Turns::new();
 
@@ -13,7 +13,7 @@ static PURGES: Turns = Turns::new();
 /// The collection is forced. Without force the thread would keep pages that were just emptied, and purges would wait
 /// for their delay, which never ends in an idle process.
 #[inline]
-pub fn give_back(thread: &Thread, every: Duration) -> bool {
+pub fn give_back(thread: &IdleThread, every: Duration) -> bool {
     if !thread.is_due(every, None) {
         return false;
     }

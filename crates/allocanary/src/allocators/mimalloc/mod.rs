@@ -191,7 +191,7 @@ impl Allocator for Mimalloc {
     }
 
     #[inline]
-    fn thread_idle(&self, thread: &crate::idle::Thread, every: std::time::Duration) -> error::Result<bool> {
+    fn thread_idle(&self, thread: &crate::idle::IdleThread, every: std::time::Duration) -> error::Result<bool> {
         Ok(idle::give_back(thread, every))
     }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use crate::allocator::{Allocator, Cannot, Counters, Keeping, PerCore, Uses, sealed};
 use crate::error;
-use crate::idle::Thread;
+use crate::idle::IdleThread;
 use allocanary_facts::environment::Environment;
 use allocanary_facts::request::Request;
 use allocanary_facts::setting::Setting;
@@ -109,7 +109,7 @@ impl Allocator for System {
     }
 
     #[inline]
-    fn thread_idle(&self, thread: &Thread, every: Duration) -> error::Result<bool> {
+    fn thread_idle(&self, thread: &IdleThread, every: Duration) -> error::Result<bool> {
         if !libc_malloc::PURGES {
             return self.cannot("this C library has no call that gives freed memory back; it does so by itself");
         }

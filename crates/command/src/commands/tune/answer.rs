@@ -338,7 +338,7 @@ mod tests {
     use allocanary_measure::metrics::Metrics;
     use allocanary_rows::Phase;
     use allocanary_rows::sample::Answer;
-    use allocanary_study::search::goal::{Goal, Source};
+    use allocanary_study::search::goal::{Goal, GoalSource};
     use allocanary_study::search::proof::{front, prove};
 
     /// A group with these values of memory and throughput, and a p99 of 1.
@@ -361,7 +361,7 @@ mod tests {
     }
 
     fn found(new: f64, throughput: f64) -> Searched {
-        let goal = Goal::parse("memory", None, Source::Workload, &Metrics::default()).unwrap();
+        let goal = Goal::parse("memory", None, GoalSource::Workload, &Metrics::default()).unwrap();
         let mib = f64::from(1 << 20);
         let mut present = group(&around(95.0 * mib), &around(1000.0));
         let own = [

@@ -19,14 +19,14 @@ use allocanary_rows::error::{Error, Result};
 use allocanary_rows::program::Program;
 use allocanary_study::program::{SETTLE, huge_pages, runtimes};
 use allocanary_study::search::space::Rest;
-use allocanary_study::search::{Goal, Source};
+use allocanary_study::search::{Goal, GoalSource};
 use allocanary_study::session::{StudyFile, plan};
 use allocanary_text::units::parse_duration;
 
 /// The program, after its first run; `None` if the user interrupted this run.
 pub fn subject(flags: &TuneFlags, file: StudyFile) -> Result<Option<Subject>> {
     let program = file.program.clone().unwrap_or_default();
-    let source = if program.is_service() { Source::Service } else { Source::Program };
+    let source = if program.is_service() { GoalSource::Service } else { GoalSource::Program };
     // The limits belong to the search and do not change what runs: rows are the same under any limits.
     let within =
         flags.tolerance.clone().or_else(|| Some(program.tolerance.clone()).filter(|within| !within.is_empty()));
@@ -90,7 +90,7 @@ pub fn subject(flags: &TuneFlags, file: StudyFile) -> Result<Option<Subject>> {
         settings.for_each(|settings| settings.retain(|setting| setting.name != PROCESS_THP));
     }
     let rest = match source {
-        Source::Service => Rest::Service(program.settle.as_deref().and_then(parse_duration).unwrap_or(SETTLE)),
+        GoalSource::Service => Rest::Service(program.settle.as_deref().and_then(parse_duration).unwrap_or(SETTLE)),
         _ => Rest::Program(Duration::from_secs_f64(started.seconds)),
     };
     let (roster, started_memory) = (started.roster(), started.memory);

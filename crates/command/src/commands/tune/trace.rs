@@ -11,7 +11,7 @@ use allocanary_measure::metrics::Metrics;
 use allocanary_rows::error::Result;
 use allocanary_rows::program::Program;
 use allocanary_study::search::space::Rest;
-use allocanary_study::search::{Goal, Source};
+use allocanary_study::search::{Goal, GoalSource};
 use allocanary_study::session::StudyFile;
 use allocanary_trace::reader::Trace;
 
@@ -23,7 +23,7 @@ const HOLDS_WITH_PYTHON_MALLOC: &str = "This holds for this trace, and for a pro
 
 /// The trace.
 pub fn subject(flags: &TuneFlags, path: &Path) -> Result<Subject> {
-    let goal = Goal::parse(&flags.objective, flags.tolerance.as_deref(), Source::Trace, &Metrics::default())?;
+    let goal = Goal::parse(&flags.objective, flags.tolerance.as_deref(), GoalSource::Trace, &Metrics::default())?;
     let present = present(flags, system::NAME)?;
     let asked = one_size(flags.measure.file())?;
     let needs_python_malloc = Trace::open(path)?.header.python_malloc;

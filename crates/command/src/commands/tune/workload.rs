@@ -9,13 +9,13 @@ use allocanary_measure::metrics::Metrics;
 use allocanary_rows::description::Description;
 use allocanary_rows::error::{Error, Result};
 use allocanary_study::search::space::Rest;
-use allocanary_study::search::{Goal, Source};
+use allocanary_study::search::{Goal, GoalSource};
 use allocanary_study::session::{Roster, Studies, Study, StudyFile};
 use allocanary_text::units::parse_duration;
 
 /// The workload of the flags.
 pub fn subject(flags: &TuneFlags, file: StudyFile) -> Result<Subject> {
-    let goal = Goal::parse(&flags.objective, flags.tolerance.as_deref(), Source::Workload, &Metrics::default())?;
+    let goal = Goal::parse(&flags.objective, flags.tolerance.as_deref(), GoalSource::Workload, &Metrics::default())?;
     const THREADS: u32 = 16;
     let threads =
         if file.emulate_cpus.is_none() { file.threads.clone().or(Some(vec![THREADS])) } else { file.threads.clone() };

@@ -23,7 +23,7 @@ impl Made {
         self.0.insert(path.into(), ((1, self.0.len() as u64), needs));
     }
 
-    fn found(&self, program: &Needs, host: &Host) -> Vec<String> {
+    fn found(&self, program: &Needs, host: &HostLibraries) -> Vec<String> {
         let found = libraries(Path::new("/opt/bin/program"), program.clone(), host, self);
         found.into_iter().map(|path| path.display().to_string()).collect()
     }
@@ -64,16 +64,16 @@ fn the_libraries_of_the_program_come_before_those_of_its_libraries() {
         "/usr/lib/libc.so.6: ld-linux-x86-64.so.2",
         "/lib64/ld-linux-x86-64.so.2:",
     ]);
-    let found = made.found(&program(LD, &["a.so", "b.so"]), &Host::default());
+    let found = made.found(&program(LD, &["a.so", "b.so"]), &HostLibraries::default());
     assert_eq!(found, ["/usr/lib/a.so", "/usr/lib/b.so", "/usr/lib/c.so", "/usr/lib/libc.so.6", "/usr/lib/d.so", LD]);
     let fixed = Needs { interpreter: None, ..program(LD, &["a.so"]) };
-    assert!(made.found(&fixed, &Host::default()).is_empty(), "a static program has no loader");
+    assert!(made.found(&fixed, &HostLibraries::default()).is_empty(), "a static program has no loader");
 }
 
 #[test]
 fn glibc_searches_rpath_then_the_environment_then_runpath_then_the_cache_then_its_folders() {
     let all = ["/r", "/named", "/run", "/cached", "/lib"].map(|folder| format!("{folder}/a.so:"));
-    let host = Host { named: "/empty:/named".into(), cache: vec![entry("/cached/a.so")], musl: None };
+    let host = HostLibraries { named: "/empty:/named".into(), cache: vec![entry("/cached/a.so")], musl: None };
     let old = Needs { rpath: Some("/r".into()), ..program(LD, &["a.so"]) };
     let new = Needs { runpath: Some("/run".into()), ..old.clone() };
     let found = |from: usize, program: &Needs| {
@@ -95,13 +95,17 @@ fn an_rpath_is_also_for_the_libraries_of_libraries_and_a_runpath_is_not() {
     let list = Some("/f".into());
     let old = Needs { rpath: list.clone(), ..program(LD, &["a.so"]) };
     let new = Needs { runpath: list.clone(), ..program(LD, &["a.so"]) };
-    assert_eq!(made.found(&old, &Host::default()), ["/f/a.so", "/f/b.so"]);
-    assert_eq!(made.found(&new, &Host::default()), ["/f/a.so"]);
+    assert_eq!(made.found(&old, &HostLibraries::default()), ["/f/a.so", "/f/b.so"]);
+    assert_eq!(made.found(&new, &HostLibraries::default()), ["/f/a.so"]);
     let of_musl = Needs { interpreter: Some("/lib/ld-musl-x86_64.so.1".into()), ..new };
-    assert_eq!(made.found(&of_musl, &Host::default()), ["/f/a.so", "/f/b.so"]);
+    assert_eq!(made.found(&of_musl, &HostLibraries::default()), ["/f/a.so", "/f/b.so"]);
     let mut made = Made::of(&["/f/b.so:"]);
     made.add("/f/a.so: b.so", |needs| needs.runpath = Some("/none".into()));
-    assert_eq!(made.found(&old, &Host::default()), ["/f/a.so"], "a library with a RUNPATH is searched only there");
+    assert_eq!(
+        made.found(&old, &HostLibraries::default()),
+        ["/f/a.so"],
+        "a library with a RUNPATH is searched only there"
+    );
 }
 
 #[test]
@@ -120,7 +124,7 @@ fn variables_are_the_folder_of_the_file_that_has_them_and_what_this_host_has() {
     made.add("/opt/bin/../lib/a.so: b.so", |needs| needs.runpath = Some("$ORIGIN/sub".into()));
     let needs = Needs { runpath: Some("${ORIGIN}/../lib".into()), ..program(LD, &["a.so", "$ORIGIN/own/c.so"]) };
     let wanted = ["/opt/bin/../lib/a.so", "/opt/bin/own/c.so", "/opt/bin/../lib/sub/b.so"];
-    assert_eq!(made.found(&needs, &Host::default()), wanted);
+    assert_eq!(made.found(&needs, &HostLibraries::default()), wanted);
 }
 
 #[test]
@@ -129,11 +133,14 @@ fn a_file_that_the_loader_would_not_take_is_passed_over() {
     made.add("/one/a.so:", |needs| needs.machine = 3);
     made.add("/two/a.so:", |needs| needs.is_movable = false);
     made.add("/three/a.so:", |_| {});
-    let host = Host { named: "/one:/two;/three".into(), ..Host::default() };
+    let host = HostLibraries { named: "/one:/two;/three".into(), ..HostLibraries::default() };
     assert_eq!(made.found(&program(LD, &["a.so"]), &host), ["/three/a.so"]);
     let cache = ["/hwcaps/b.so", "/cached/b.so"].map(entry).to_vec();
     let made = Made::of(&["/hwcaps/b.so:", "/cached/b.so:"]);
-    assert_eq!(made.found(&program(LD, &["b.so"]), &Host { cache, ..Host::default() }), ["/cached/b.so"]);
+    assert_eq!(
+        made.found(&program(LD, &["b.so"]), &HostLibraries { cache, ..HostLibraries::default() }),
+        ["/cached/b.so"]
+    );
 }
 
 #[test]
@@ -142,10 +149,10 @@ fn a_library_is_mapped_once() {
     let same = made.0[Path::new("/lib/a.so")].clone();
     made.0.insert("/lib/link.so".into(), same);
     let needs = program(LD, &["a.so", "link.so", "/lib/a.so"]);
-    assert_eq!(made.found(&needs, &Host::default()), ["/lib/a.so"]);
+    assert_eq!(made.found(&needs, &HostLibraries::default()), ["/lib/a.so"]);
     made.add("/lib/named.so:", |needs| needs.name = Some("a.so.1".into()));
     let needs = program(LD, &["named.so", "a.so.1"]);
-    assert_eq!(made.found(&needs, &Host::default()), ["/lib/named.so"], "it has the second name in itself");
+    assert_eq!(made.found(&needs, &HostLibraries::default()), ["/lib/named.so"], "it has the second name in itself");
 }
 
 #[test]
@@ -159,12 +166,13 @@ fn musl_is_its_own_c_library_and_has_its_own_folders() {
         "/lib64/b.so:",
     ]);
     let needs = program(loader, &["a.so", "b.so", "libpthread.so.0"]);
-    assert_eq!(made.found(&needs, &Host::default()), ["/usr/local/lib/a.so", loader]);
-    let host = Host { musl: Some("/none\n/other".into()), cache: vec![entry("/lib64/b.so")], named: "".into() };
+    assert_eq!(made.found(&needs, &HostLibraries::default()), ["/usr/local/lib/a.so", loader]);
+    let host =
+        HostLibraries { musl: Some("/none\n/other".into()), cache: vec![entry("/lib64/b.so")], named: "".into() };
     assert_eq!(made.found(&needs, &host), ["/other/a.so", loader], "its file, and no cache");
     let with = |list: &str| Needs { runpath: Some(list.into()), ..program(loader, &["a.so"]) };
-    assert_eq!(made.found(&with("/other"), &Host::default()), ["/other/a.so"]);
-    let found = made.found(&with("/other:$LIB"), &Host::default());
+    assert_eq!(made.found(&with("/other"), &HostLibraries::default()), ["/other/a.so"]);
+    let found = made.found(&with("/other:$LIB"), &HostLibraries::default());
     assert_eq!(found, ["/usr/local/lib/a.so", loader], "a list with $LIB is void");
 }
 
@@ -182,7 +190,7 @@ fn the_search_is_limited() {
             Some(Needs { libraries: vec![(number + 1).to_string().into()], ..library() })
         }
     }
-    let found = libraries(Path::new("/x"), program(LD, &["1"]), &Host::default(), &Endless);
+    let found = libraries(Path::new("/x"), program(LD, &["1"]), &HostLibraries::default(), &Endless);
     assert_eq!(found.len(), LIBRARIES);
 
     let names: Vec<String> = (0..2000).map(|number| format!("{number}.so")).collect();
@@ -199,6 +207,6 @@ fn the_search_is_limited() {
             None
         }
     }
-    assert!(libraries(Path::new("/x"), needs, &Host::default(), &Counted(&asked)).is_empty());
+    assert!(libraries(Path::new("/x"), needs, &HostLibraries::default(), &Counted(&asked)).is_empty());
     assert!(asked.get() <= TRIES + 1, "{}", asked.get());
 }

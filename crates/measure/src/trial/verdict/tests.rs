@@ -1,6 +1,6 @@
 use super::*;
 use crate::trial::replicas::Reading;
-use allocanary_rows::fleet::Host;
+use allocanary_rows::fleet::Machine;
 
 const MINUTE: u64 = 60_000;
 const CHANGE: u64 = 1_000 * MINUTE;
@@ -17,7 +17,7 @@ fn replica(pod: &str, started: u64, minutes: std::ops::Range<u64>, mib: f64, cor
         pod: pod.into(),
         node: format!("node-of-{pod}"),
         workload: "deployment/web".into(),
-        host: Host::default(),
+        host: Machine::default(),
         image: "web:1".into(),
         quota_milli: None,
         started,

@@ -1,5 +1,5 @@
 use super::*;
-use crate::search::goal::Source;
+use crate::search::goal::GoalSource;
 use crate::search::proof::tests::group;
 use allocanary_measure::metrics::Metrics;
 
@@ -42,7 +42,7 @@ fn plan<'a>(first: &[&str], second: &'a [&'a str]) -> Plan<'a> {
     let candidates = |names: &[&str]| names.iter().map(|name| Candidate::from(*name)).collect::<Vec<_>>();
     let second = Box::new(move |_: &[Candidate]| candidates(second));
     Plan {
-        goal: Goal::parse("memory", None, Source::Workload, &Metrics::default()).unwrap(),
+        goal: Goal::parse("memory", None, GoalSource::Workload, &Metrics::default()).unwrap(),
         present: "j".into(),
         own: None,
         first: candidates(first),
@@ -96,7 +96,7 @@ fn what_cannot_be_searched_is_said() {
     assert!(said(&["a", "b"], &[("j", 1.0)]).contains("all 2 other candidates failed; the first, a: no luck"));
     assert!(said(&["a"], &[("a", 1.0)]).contains("j, which you have now, failed: no luck"));
     let cpu = Plan {
-        goal: Goal::parse("cpu", Some(&[]), Source::Workload, &Metrics::default()).unwrap(),
+        goal: Goal::parse("cpu", Some(&[]), GoalSource::Workload, &Metrics::default()).unwrap(),
         ..plan(&["a"], &[])
     };
     let error = search(&cpu, &mut table(&[("a", 1.0), ("j", 1.0)], None)).unwrap_err().to_string();

@@ -21,7 +21,7 @@ use allocanary_rows::load::Load;
 use allocanary_rows::sample::{Answer, Failure, FailureKind, Latency, Sample};
 use allocanary_study::program::runtimes;
 use allocanary_study::search::cells::{Cells, Job, Watch};
-use allocanary_study::search::goal::{Goal, Source};
+use allocanary_study::search::goal::{Goal, GoalSource};
 use allocanary_study::search::space::{Rest, Space};
 use allocanary_study::search::whole::{Plan, Searched, search};
 use allocanary_study::session::{ScriptStep, Scripted, Store, StudyFile, Target};
@@ -121,7 +121,7 @@ fn found_among(
     let target = Target::Folder(folder.to_path_buf());
     let mut source = Cells::new(job, &target, Store::open(&target, true)?, &mut silent)?;
     let plan = Plan {
-        goal: Goal::parse(objective, None, Source::Workload, &Metrics::default())?,
+        goal: Goal::parse(objective, None, GoalSource::Workload, &Metrics::default())?,
         present: present.as_str().into(),
         own: None,
         first: space.first().all,
