@@ -2,7 +2,7 @@
 
 use allocanary::tuning;
 use allocanary_sys::proc::Status;
-use allocanary_sys::proc::smaps::Counts;
+use allocanary_sys::proc::smaps::MappingBytes;
 
 use crate::border::{AllocanaryCode, guard, null, tuned};
 use crate::heap::allocanary_requested_bytes;
@@ -81,6 +81,6 @@ pub fn read() -> tuning::Result<AllocanaryStatistics> {
 /// Read from smaps_rollup, which is exact. If the kernel does not have it, from `status`, which may be wrong by some
 /// pages per processor.
 fn resident() -> Option<u64> {
-    let rollup = Counts::own().ok().and_then(|counts| counts.resident);
+    let rollup = MappingBytes::own().ok().and_then(|counts| counts.resident);
     rollup.or_else(|| Status::own().ok()?.resident)
 }

@@ -59,7 +59,7 @@ use crate::install::installed;
 use crate::tuning;
 use allocanary_sys::proc::Status;
 use allocanary_sys::proc::kinds::Mappings;
-use allocanary_sys::proc::smaps::Counts;
+use allocanary_sys::proc::smaps::MappingBytes;
 use allocanary_sys::sys::usage;
 use allocanary_text::parts::{Part, Parts};
 
@@ -218,7 +218,7 @@ impl AllocatorCollector {
         self.resident(encoder)?;
         if self.pss {
             let help = "Resident memory of the process, shared pages divided among their users";
-            let pss = Counts::own().ok().and_then(|counts| counts.share);
+            let pss = MappingBytes::own().ok().and_then(|counts| counts.share);
             self.gauge(encoder, ("allocanary_pss", help, Some(&Unit::Bytes)), pss)?;
         }
         let usage = usage();

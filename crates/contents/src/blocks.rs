@@ -3,7 +3,7 @@
 //! An index leads from 256 bytes of addresses to the first block in them. It has three levels, as the page tables of the processor: only
 //! the stretches that have blocks take memory, 1.6 % of theirs.
 
-use allocanary_heap::{Block, Walk};
+use allocanary_heap::{HeapBlock, Walk};
 
 /// Bits of an address: within a granule, a leaf (2 MiB), a table (1 GiB), and all.
 const GRANULE: u32 = 8;
@@ -18,7 +18,7 @@ const IN_TABLE: usize = 1 << (TABLE - LEAF);
 /// The blocks, in the order of their addresses. No two overlap.
 #[derive(Debug, Default)]
 pub struct Blocks {
-    all: Vec<Block>,
+    all: Vec<HeapBlock>,
     /// For each GiB its table, plus one.
     top: Vec<u32>,
     /// For each 2 MiB its leaf, plus one.
@@ -29,7 +29,7 @@ pub struct Blocks {
 
 impl Blocks {
     /// Those of all walks, which have none afterwards, and others.
-    pub fn of(walks: &mut [Walk], others: Vec<Block>) -> Blocks {
+    pub fn of(walks: &mut [Walk], others: Vec<HeapBlock>) -> Blocks {
         let mut lists = walks.iter_mut().map(|walk| walk.layout.take_live());
         let mut all = lists.next().unwrap_or_default();
         lists.for_each(|list| all.extend(list));
@@ -38,7 +38,7 @@ impl Blocks {
     }
 
     /// Blocks in any order. Of two that overlap the one at the lower address stays: a heap that moves can have a block twice.
-    pub fn new(mut all: Vec<Block>) -> Blocks {
+    pub fn new(mut all: Vec<HeapBlock>) -> Blocks {
         if !all.is_sorted() {
             all.sort_unstable();
         }
@@ -58,7 +58,7 @@ impl Blocks {
     }
 
     fn enter(&mut self, index: usize) {
-        let Block { at, bytes } = self.all[index];
+        let HeapBlock { at, bytes } = self.all[index];
         let (mut granule, last) = (at >> GRANULE, (at + bytes - 1) >> GRANULE);
         while granule <= last {
             let at = granule << GRANULE;
@@ -80,12 +80,12 @@ impl Blocks {
     }
 
     /// One of them.
-    pub fn get(&self, index: u32) -> Block {
+    pub fn get(&self, index: u32) -> HeapBlock {
         self.all[index as usize]
     }
 
     /// All of them.
-    pub fn iter(&self) -> impl Iterator<Item = (u32, Block)> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = (u32, HeapBlock)> + '_ {
         (0..).zip(self.all.iter().copied())
     }
 
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     fn blocks(all: &[(u64, u64)]) -> Blocks {
-        Blocks::new(all.iter().map(|&(at, bytes)| Block { at, bytes }).collect())
+        Blocks::new(all.iter().map(|&(at, bytes)| HeapBlock { at, bytes }).collect())
     }
 
     #[test]

@@ -70,14 +70,14 @@ impl Links {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use allocanary_heap::Block;
+    use allocanary_heap::HeapBlock;
 
     #[test]
     fn links_of_the_collector_and_weak_references_hold_nothing() {
         let blocks = Blocks::new(vec![
-            Block { at: 0x1000, bytes: 64 },
-            Block { at: 0x2000, bytes: 96 },
-            Block { at: 0x3000, bytes: 64 },
+            HeapBlock { at: 0x1000, bytes: 64 },
+            HeapBlock { at: 0x2000, bytes: 96 },
+            HeapBlock { at: 0x3000, bytes: 64 },
         ]);
         let links = Links::new(vec![Object::new(16, true, false), Object::new(32, true, true), Object::default()]);
         assert!(!links.counts(&blocks, 0, 0x1000) && !links.counts(&blocks, 0, 0x1001), "with a flag");

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use allocanary_heap::{Block, Mapping, Memory, PAGE, Pages, ThreadId};
+use allocanary_heap::{HeapBlock, Mapping, Memory, PAGE, Pages, ThreadId};
 
 use crate::blocks::Blocks;
 use crate::copy::{Copy, Room};
@@ -84,7 +84,7 @@ impl Memory for FakeHeap {
 
 /// Blocks at addresses, of so many bytes each.
 pub fn blocks(all: impl IntoIterator<Item = (u64, u64)>) -> Blocks {
-    Blocks::new(all.into_iter().map(|(at, bytes)| Block { at, bytes }).collect())
+    Blocks::new(all.into_iter().map(|(at, bytes)| HeapBlock { at, bytes }).collect())
 }
 
 /// A page of global variables.

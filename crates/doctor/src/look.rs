@@ -20,7 +20,7 @@ use allocanary_heap::{Counted, Live, Memory as _, counted};
 use allocanary_process::{Name, Opened, What, calls, file_of, link, text};
 use allocanary_sys::proc::Status;
 use allocanary_sys::proc::kinds::Mappings;
-use allocanary_sys::proc::smaps::Counts;
+use allocanary_sys::proc::smaps::MappingBytes;
 
 impl Process {
     /// Reads a process. `surroundings` are those of its control groups, which [`Surroundings::of`] reads with the rights
@@ -84,11 +84,13 @@ const DEADLINE: Duration = Duration::from_secs(10);
 fn parts(maps: &[u8], live: &Live) -> Mappings {
     let counts = |one: &Counted| {
         let [resident, huge, swapped] = [one.resident, one.huge, one.swapped].map(Some);
-        (one.mapping.from, Counts { resident, huge, swapped, ..Counts::default() })
+        (one.mapping.from, MappingBytes { resident, huge, swapped, ..MappingBytes::default() })
     };
     // A mapping that grew while the kernel wrote the text is there twice, and was counted as one from the lower address on.
-    let counted: BTreeMap<u64, Counts> = counted(live.mappings(), live.pages()).iter().map(counts).collect();
-    Mappings::of(maps, |from| counted.range(..=from).next_back().map_or_else(Counts::default, |(_, counts)| *counts))
+    let counted: BTreeMap<u64, MappingBytes> = counted(live.mappings(), live.pages()).iter().map(counts).collect();
+    Mappings::of(maps, |from| {
+        counted.range(..=from).next_back().map_or_else(MappingBytes::default, |(_, counts)| *counts)
+    })
 }
 
 /// The files in the order in which the loader looks for symbols: first those that LD_PRELOAD names, then the others in

@@ -3,7 +3,7 @@
 
 use crate::{Pages, State};
 use allocanary_sys::proc::maps::MapsEntry;
-use allocanary_sys::proc::smaps::{self, Counts};
+use allocanary_sys::proc::smaps::{self, MappingBytes};
 use allocanary_text::parts::in_proportion;
 use allocanary_walkers::Mapping;
 
@@ -60,7 +60,7 @@ pub(crate) fn add_shares(counted: &mut [Counted], exact: &[Counted]) {
 
 /// The counts in a text of smaps.
 pub fn parse_smaps(text: impl AsRef<[u8]>) -> Vec<Counted> {
-    let counted = |(line, counts): (MapsEntry<'_>, Counts)| Counted {
+    let counted = |(line, counts): (MapsEntry<'_>, MappingBytes)| Counted {
         mapping: line.into(),
         resident: counts.resident.unwrap_or(0),
         huge: counts.huge.unwrap_or(0),

@@ -46,8 +46,8 @@ mod unread;
 pub use allocanary_process::{Frozen, Trouble, ptrace};
 /// The parts of a reading.
 pub use allocanary_walkers::{
-    Arena, Block, BlockKind, Check, Fact, Forecast, Layout, Mapping, Memory, OF_HEAP, PAGE, PARTS, Pages, Part, Parts,
-    Piece, Run, State, Stretch, ThreadId, Unknown, Walk, Walked, Walker, Window, best_of, parse_maps, walk_all,
+    Arena, BlockKind, Check, Fact, Forecast, HeapBlock, Layout, Mapping, Memory, OF_HEAP, PAGE, PARTS, Pages, Part,
+    Parts, Piece, Run, State, Stretch, ThreadId, Unknown, Walk, Walked, Walker, Window, best_of, parse_maps, walk_all,
 };
 pub use core_file::CoreFile;
 pub use counted::{Counted, counted, parse_smaps};

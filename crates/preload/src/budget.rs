@@ -83,7 +83,7 @@ pub(crate) fn prove_counts(line: &mut JsonLine) {
     line.add("}");
 }
 
-fn limit(line: &mut JsonLine, counts: &budget::Counts) {
+fn limit(line: &mut JsonLine, counts: &budget::BudgetCounters) {
     let _ = match counts.limit.load(Ordering::Relaxed) {
         0 => write!(line, "\"limit\":null"),
         limit => write!(line, "\"limit\":{limit}"),

@@ -31,12 +31,12 @@ pub fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
 /// Blocks of one allocator; frees them at its end.
 pub struct TestBlocks<'a, A: GlobalAlloc> {
     allocator: &'a A,
-    blocks: Vec<Block>,
+    blocks: Vec<TestBlock>,
     made: u8,
 }
 
 /// One block that is alive.
-pub struct Block {
+pub struct TestBlock {
     start: *mut u8,
     layout: Layout,
     /// What every byte is.
@@ -58,7 +58,7 @@ impl<'a, A: GlobalAlloc> TestBlocks<'a, A> {
                 let start =
                     unsafe { if zeroed { self.allocator.alloc_zeroed(layout) } else { self.allocator.alloc(layout) } };
                 assert!(!start.is_null() && start.addr().is_multiple_of(layout.align()));
-                let mut block = Block { start, layout, fill: 0 };
+                let mut block = TestBlock { start, layout, fill: 0 };
                 if zeroed {
                     block.check(size);
                 }
@@ -69,13 +69,13 @@ impl<'a, A: GlobalAlloc> TestBlocks<'a, A> {
             }
             Step::Resize(at, size) => {
                 let at = at.checked_rem(self.blocks.len())?;
-                let &Block { start, layout, fill } = &self.blocks[at];
+                let &TestBlock { start, layout, fill } = &self.blocks[at];
                 // SAFETY: the block is alive and of that layout.
                 let start = unsafe { self.allocator.realloc(start, layout, size) };
                 assert!(!start.is_null() && start.addr().is_multiple_of(layout.align()));
                 let new = Layout::from_size_align(size, layout.align()).unwrap();
                 let block = &mut self.blocks[at];
-                *block = Block { start, layout: new, fill };
+                *block = TestBlock { start, layout: new, fill };
                 block.check(size.min(layout.size()));
                 block.write(fill);
                 Some((layout.size(), size))
@@ -91,7 +91,7 @@ impl<'a, A: GlobalAlloc> TestBlocks<'a, A> {
     }
 
     /// Gives the newest block away.
-    pub fn give(&mut self) -> Block {
+    pub fn give(&mut self) -> TestBlock {
         self.blocks.pop().expect("a block")
     }
 
@@ -102,9 +102,9 @@ impl<'a, A: GlobalAlloc> TestBlocks<'a, A> {
 }
 
 // SAFETY: a block is its owner's alone, on whatever thread.
-unsafe impl Send for Block {}
+unsafe impl Send for TestBlock {}
 
-impl Block {
+impl TestBlock {
     /// Frees it, through this allocator.
     pub fn free(self, allocator: &impl GlobalAlloc) {
         self.check(self.layout.size());

@@ -131,12 +131,12 @@ pub struct Layout {
     /// Bytes of blocks that lie in no region.
     astray: u64,
     /// Each live block, if that is wanted.
-    live: Option<Vec<Block>>,
+    live: Option<Vec<HeapBlock>>,
 }
 
 /// A live block, as the program has it: from the address that `malloc` returned, as many bytes as the program may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Block {
+pub struct HeapBlock {
     /// Its address.
     pub at: u64,
     /// Its usable bytes.
@@ -190,12 +190,12 @@ impl Layout {
     /// Lists `count` live blocks that follow one another, if that is wanted. They are put on their pages by [`Layout::block`].
     pub fn list(&mut self, at: u64, bytes: u64, count: u64) {
         if let Some(live) = &mut self.live {
-            live.extend((0..count).map(|index| Block { at: at.wrapping_add(index.wrapping_mul(bytes)), bytes }));
+            live.extend((0..count).map(|index| HeapBlock { at: at.wrapping_add(index.wrapping_mul(bytes)), bytes }));
         }
     }
 
     /// Takes the live blocks out, in the order in which they were met; none unless the memory wanted them.
-    pub fn take_live(&mut self) -> Vec<Block> {
+    pub fn take_live(&mut self) -> Vec<HeapBlock> {
         self.live.take().unwrap_or_default()
     }
 

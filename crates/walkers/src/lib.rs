@@ -47,7 +47,7 @@ pub use allocanary_sys::proc::{Mapping, parse_maps};
 pub use allocanary_text::parts::{OF_HEAP, PARTS, Part, Parts};
 pub use fact::Fact;
 pub use known::Known;
-pub use layout::{Block, BlockKind, Layout, Stretch};
+pub use layout::{BlockKind, HeapBlock, Layout, Stretch};
 pub use memory::{Memory, ThreadId};
 pub use pages::{PAGE, Pages, Run, State};
 pub use piece::Piece;

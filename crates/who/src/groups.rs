@@ -7,7 +7,7 @@ use crate::fold::{By, Folding, label, site};
 use crate::frame::{Frame, FunctionId};
 use crate::labels::tell_apart;
 use crate::names::Names;
-use crate::tally::{Taken, Totals};
+use crate::tally::{Taken, TraceTotals};
 
 /// Stacks or threads in groups.
 #[derive(Clone, Debug, Default)]
@@ -31,7 +31,7 @@ impl Groups {
     pub fn of(taken: &Taken, is_sample: bool, names: &mut Names<'_>, by: By, folding: &Folding) -> Groups {
         let mut folding = folding.clone();
         if by != By::Thread && by != By::Module && !folding.is_off {
-            let made = |totals: &Totals| (names.stack(totals.key), totals.allocations, totals.bytes);
+            let made = |totals: &TraceTotals| (names.stack(totals.key), totals.allocations, totals.bytes);
             let made: Vec<_> = taken.totals.iter().filter(|totals| totals.key != 0).map(made).collect();
             folding.find_wrappers(&made);
         }

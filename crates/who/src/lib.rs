@@ -55,6 +55,6 @@ pub use moment::{Moment, MomentChoice};
 pub use names::Names;
 pub use order::Order;
 pub use sites::{Site, SiteReport};
-pub use tally::{Block, Taken, Tally};
+pub use tally::{LiveBlock, Taken, Tally};
 pub use under::Under;
 pub use what_if::WhatIf;

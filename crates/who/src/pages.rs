@@ -12,7 +12,7 @@ use std::ops::Range;
 use allocanary_trace::stacks::Resident;
 
 use crate::ever::{Ever, PAGE};
-use crate::tally::Block;
+use crate::tally::LiveBlock;
 
 /// A live block of a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,8 +81,8 @@ impl Divided {
 /// Divides the pages. `site_of` returns the site of a block, below `sites`. If the resident pages are not known, all pages with a block
 /// count as resident.
 pub fn divide(
-    blocks: &[Block],
-    site_of: impl Fn(&Block) -> Option<usize>,
+    blocks: &[LiveBlock],
+    site_of: impl Fn(&LiveBlock) -> Option<usize>,
     sites: usize,
     ever: &Ever,
     resident: Option<&Resident>,
@@ -117,7 +117,7 @@ pub fn divide(
 
 /// The blocks in the order of their addresses. If two overlap, as in a damaged trace, the later one is cut to begin after the
 /// earlier one.
-fn pieces(blocks: &[Block], site: impl Fn(&Block) -> usize) -> Vec<Piece> {
+fn pieces(blocks: &[LiveBlock], site: impl Fn(&LiveBlock) -> usize) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = blocks
         .iter()
         .map(|block| {

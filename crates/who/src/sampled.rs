@@ -16,7 +16,7 @@ use crate::moment::Moment;
 use crate::names::Names;
 use crate::names::sources::OfProcess;
 use crate::sites::OfStack;
-use crate::tally::{Block, Taken, Totals};
+use crate::tally::{LiveBlock, Taken, TraceTotals};
 
 /// A site.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -151,7 +151,7 @@ impl Reading {
 
     /// The sampled blocks: the address of each, its site's name, and its size in bytes.
     pub fn blocks<'a>(&'a self, groups: &'a Groups) -> impl Iterator<Item = (u64, &'a str, u64)> {
-        let site = |block: &Block| groups.site_of(block.of).and_then(|site| groups.sites.get(site));
+        let site = |block: &LiveBlock| groups.site_of(block.of).and_then(|site| groups.sites.get(site));
         self.taken.blocks.iter().filter_map(move |block| Some((block.address, site(block)?.0.as_str(), block.size)))
     }
 
@@ -162,7 +162,7 @@ impl Reading {
             sums[block.of as usize].add(block.size, self.profile.mean);
         }
         let whole = |number: f64| number.round() as u64;
-        let stack = |(totals, sum): (&Totals, &Sum)| OfStack {
+        let stack = |(totals, sum): (&TraceTotals, &Sum)| OfStack {
             stack: totals.key,
             allocated: (totals.allocations, totals.bytes),
             live: (whole(sum.blocks), whole(sum.estimate().bytes)),
@@ -180,13 +180,13 @@ impl Reading {
 /// The totals of the stacks, and the samples as blocks.
 fn taken(profile: &Profile) -> Taken {
     let mut of: Vec<Option<u32>> = vec![None; profile.frames.len()];
-    let mut totals: Vec<Totals> = Vec::new();
-    let mut index = |stack: StackId, totals: &mut Vec<Totals>| {
+    let mut totals: Vec<TraceTotals> = Vec::new();
+    let mut index = |stack: StackId, totals: &mut Vec<TraceTotals>| {
         let place = of.get_mut(stack as usize)?;
         Some(*place.get_or_insert_with(|| {
             let frame = &profile.frames[stack as usize];
             let (allocations, bytes) = (frame.blocks.round() as u64, frame.bytes.round() as u64);
-            totals.push(Totals::known(stack, allocations, bytes));
+            totals.push(TraceTotals::known(stack, allocations, bytes));
             totals.len() as u32 - 1
         }))
     };
@@ -198,7 +198,7 @@ fn taken(profile: &Profile) -> Taken {
     let mut blocks = Vec::new();
     for sample in &profile.samples {
         let of = index(sample.frame, &mut totals).unwrap_or(0);
-        blocks.push(Block { address: sample.address, size: sample.size, of });
+        blocks.push(LiveBlock { address: sample.address, size: sample.size, of });
     }
     Taken {
         moment: Moment::now(),

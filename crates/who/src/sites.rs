@@ -14,7 +14,7 @@ use crate::moment::{Moment, MomentChoice, Peak};
 use crate::names::Names;
 use crate::pages::{Divided, Division, Share, divide};
 use crate::slope::{Slope, growth};
-use crate::tally::{Taken, Tally, Totals};
+use crate::tally::{Taken, Tally, TraceTotals};
 
 /// A site: its blocks in the whole trace, and the bytes that it holds at the moment.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -235,7 +235,7 @@ pub fn of_groups(
     found
 }
 
-fn add(site: &mut Site, totals: &Totals) {
+fn add(site: &mut Site, totals: &TraceTotals) {
     site.allocations += totals.allocations;
     site.bytes = site.bytes.saturating_add(totals.bytes);
     site.short += totals.short;
@@ -293,7 +293,7 @@ pub struct OfStack {
 pub fn stacks(taken: &Taken, resident: Option<&Resident>) -> Vec<OfStack> {
     let one_in = one_in(taken);
     let is_counted = |of: u32| one_in.is_none() || taken.totals.get(of as usize).is_some_and(|totals| totals.key != 0);
-    let site_of = |block: &crate::Block| Some(block.of as usize).filter(|_| is_counted(block.of));
+    let site_of = |block: &crate::LiveBlock| Some(block.of as usize).filter(|_| is_counted(block.of));
     let pages = divide(&taken.blocks, site_of, taken.totals.len(), &taken.ever, resident, division(one_in));
     let (all, live) = one_in.map_or((1.0, 1.0), |one_in| (one_in, live_one_in(taken, one_in)));
     let times = |figure: u64, factor: f64| if factor == 1.0 { figure } else { (figure as f64 * factor).round() as u64 };

@@ -25,7 +25,7 @@ pub const SHORT_NANOS: u64 = 1_000_000;
 
 /// A block that is alive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Block {
+pub struct LiveBlock {
     /// Its address.
     pub address: u64,
     /// Its requested size in bytes.
@@ -36,7 +36,7 @@ pub struct Block {
 
 /// The totals of a stack or a thread over the whole trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
+pub struct TraceTotals {
     /// The stack, or the thread.
     pub key: u32,
     /// The number of blocks that were made. A realloc counts as one.
@@ -52,10 +52,10 @@ pub struct Totals {
     noted: u64,
 }
 
-impl Totals {
+impl TraceTotals {
     /// Of a stack that was not counted event by event.
-    pub(crate) fn known(key: u32, allocations: u64, bytes: u64) -> Totals {
-        Totals { key, allocations, bytes, ..Totals::default() }
+    pub(crate) fn known(key: u32, allocations: u64, bytes: u64) -> TraceTotals {
+        TraceTotals { key, allocations, bytes, ..TraceTotals::default() }
     }
 }
 
@@ -67,9 +67,9 @@ pub struct Taken {
     /// Whether `totals` are of threads; otherwise they are of stacks.
     pub by_thread: bool,
     /// The totals of each stack or thread.
-    pub totals: Vec<Totals>,
+    pub totals: Vec<TraceTotals>,
     /// The blocks that were live at the moment.
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<LiveBlock>,
     /// The pages in which blocks had been until then.
     pub ever: Ever,
     /// Live bytes over time.
@@ -182,7 +182,7 @@ impl Tally {
         let key = if self.taken.by_thread { at.thread } else { stack };
         let totals = &mut self.taken.totals;
         let of = *self.index.entry(u64::from(key)).or_insert_with(|| {
-            totals.push(Totals { key, ..Totals::default() });
+            totals.push(TraceTotals { key, ..TraceTotals::default() });
             totals.len() as u32 - 1
         });
         let totals = &mut totals[of as usize];
@@ -219,7 +219,7 @@ impl Tally {
     /// Keeps a block that lives until now if it began before the moment.
     fn keep(&mut self, address: u64, made: PackedBlock) {
         if made.event() <= self.cut {
-            self.taken.blocks.push(Block { address, size: made.size(), of: made.of() });
+            self.taken.blocks.push(LiveBlock { address, size: made.size(), of: made.of() });
         }
     }
 }

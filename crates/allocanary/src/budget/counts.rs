@@ -6,7 +6,7 @@ use super::level::Level;
 
 /// The counts of this process.
 #[derive(Debug, Default)]
-pub struct Counts {
+pub struct BudgetCounters {
     /// Readings that were made.
     pub looks: AtomicU64,
     /// Readings that failed. The previous limit and level stay.
@@ -25,9 +25,9 @@ pub struct Counts {
     level: AtomicU64,
 }
 
-impl Counts {
-    pub(super) const fn new() -> Counts {
-        Counts {
+impl BudgetCounters {
+    pub(super) const fn new() -> BudgetCounters {
+        BudgetCounters {
             looks: AtomicU64::new(0),
             unread: AtomicU64::new(0),
             levels: AtomicU64::new(0),

@@ -30,7 +30,7 @@ use account::{Account, Orders, Usage};
 use decays::Decays;
 use source::Room;
 
-pub use counts::Counts;
+pub use counts::BudgetCounters;
 pub use level::Level;
 pub use source::{LimitSource, WANTED};
 pub use wanted::BudgetSpec;
@@ -77,7 +77,7 @@ static DESK: Place<Desk> =
 /// number, and so takes the turn itself.
 static TURN: AtomicU32 = AtomicU32::new(0);
 static IS_ON: AtomicBool = AtomicBool::new(false);
-static COUNTS: Counts = Counts::new();
+static COUNTS: BudgetCounters = BudgetCounters::new();
 static CHUNK: AtomicU64 = AtomicU64::new(CHUNKS[0]);
 /// Bytes since the last reading, and the number of bytes at which the next reading is due.
 static SINCE: AtomicU64 = AtomicU64::new(0);
@@ -136,7 +136,7 @@ fn budget() -> Option<&'static Budget> {
 }
 
 /// What the budget has done so far; `None` without a budget.
-pub fn counts() -> Option<&'static Counts> {
+pub fn counts() -> Option<&'static BudgetCounters> {
     is_on().then_some(&COUNTS)
 }
 

@@ -32,7 +32,7 @@ pub struct Tally {
 
 /// A tally's values at one time; `peak` is of `bytes - freed`, and counts from the process's beginning.
 #[derive(Clone, Copy)]
-pub struct Totals {
+pub struct TallyTotals {
     pub bytes: u64,
     pub freed: u64,
     pub peak: i64,
@@ -41,13 +41,13 @@ pub struct Totals {
     pub reallocations: u64,
 }
 
-impl Totals {
+impl TallyTotals {
     fn live(&self) -> i64 {
         self.bytes.wrapping_sub(self.freed) as i64
     }
 
     /// The counts since `before`.
-    pub fn since(&self, before: &Totals) -> Counts {
+    pub fn since(&self, before: &TallyTotals) -> Counts {
         Counts {
             allocations: self.allocations - before.allocations,
             frees: self.frees - before.frees,
@@ -178,10 +178,10 @@ impl Tally {
         peak.wrapping_sub(room)
     }
 
-    pub fn read(&self) -> Totals {
+    pub fn read(&self) -> TallyTotals {
         let (peak, room) = self.settled();
         let bytes = self.bytes.load(Relaxed);
-        Totals {
+        TallyTotals {
             bytes,
             freed: bytes.wrapping_sub(peak.wrapping_sub(room) as u64),
             peak,
@@ -231,10 +231,10 @@ impl Tally {
     }
 
     /// The tally's values when its present thread began.
-    pub fn start(&self) -> Totals {
+    pub fn start(&self) -> TallyTotals {
         let [bytes, freed, allocations, frees, reallocations] =
             [0, 1, 2, 3, 4].map(|at: usize| self.start[at].load(Relaxed));
-        Totals { bytes, freed, peak: 0, allocations, frees, reallocations }
+        TallyTotals { bytes, freed, peak: 0, allocations, frees, reallocations }
     }
 }
 

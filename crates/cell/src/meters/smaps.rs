@@ -1,7 +1,7 @@
 //! `/proc/self/smaps_rollup`: exact sizes. The kernel walks every page table of the process for them.
 
 use crate::meter::{Column, Meter, column};
-use allocanary_sys::proc::smaps::Counts;
+use allocanary_sys::proc::smaps::MappingBytes;
 use allocanary_text::units::Unit;
 
 /// The meter.
@@ -11,7 +11,7 @@ pub const METER: Meter = Meter {
     columns: COLUMNS,
     at: None,
     read: |_, slots| {
-        let Ok(counts) = Counts::own() else { return };
+        let Ok(counts) = MappingBytes::own() else { return };
         slots.copy_from_slice(&[counts.resident, counts.share, counts.private(), counts.lazy, counts.huge]);
     },
 };

@@ -7,7 +7,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::block::Block;
+use super::block::TaggedBlock;
 use super::crew::{Gate, five_stops};
 use super::laps::Laps;
 use super::sizes::{mean_size, mixed_size};
@@ -41,11 +41,11 @@ const TIMED_EVERY: u32 = 8;
 /// An object's size: 16 B to 4 KiB.
 const SIZE: (usize, usize) = (16, 8);
 /// Memory for one object, with its entry in the list.
-const OBJECT: usize = mean_size(SIZE.0, SIZE.1) + size_of::<Block>();
+const OBJECT: usize = mean_size(SIZE.0, SIZE.1) + size_of::<TaggedBlock>();
 
-fn object(rng: &mut Rng) -> Block {
+fn object(rng: &mut Rng) -> TaggedBlock {
     let size = mixed_size(rng, SIZE.0, SIZE.1);
-    Block::new(size, rng.next())
+    TaggedBlock::new(size, rng.next())
 }
 
 fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
@@ -54,14 +54,15 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     let (mine, share) = ((live / setup.threads).max(1), (operations / setup.threads / generations).max(1));
     room::check_mixed((mine * setup.threads * OBJECT) as u64, "parameter `live`")?;
     let verified = AtomicU64::new(0);
-    let free = |block: Block| {
+    let free = |block: TaggedBlock| {
         block.check_and_free();
         verified.fetch_add(1, Ordering::Relaxed);
     };
 
     // The objects of each line of threads, while no thread of the line exists.
-    let estates: Vec<Mutex<Vec<Block>>> = (0..setup.threads).map(|_| Mutex::new(Vec::new())).collect();
-    let live_set = || estates.iter().map(|estate| estate.lock().unwrap().iter().map(Block::bytes).sum::<u64>()).sum();
+    let estates: Vec<Mutex<Vec<TaggedBlock>>> = (0..setup.threads).map(|_| Mutex::new(Vec::new())).collect();
+    let live_set =
+        || estates.iter().map(|estate| estate.lock().unwrap().iter().map(TaggedBlock::bytes).sum::<u64>()).sum();
 
     // A life: inherit, replace, bequeath. One thread for each line waits for the end of a life. It allocates nothing,
     // so that only the live set passes from thread to thread.

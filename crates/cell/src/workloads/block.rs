@@ -1,12 +1,12 @@
 //! A block of memory that can check its content. In: a size and a tag. Out: whether the content is unchanged.
 
 /// A heap block filled with one word, its tag.
-pub struct Block {
+pub struct TaggedBlock {
     words: Box<[u64]>,
     tag: u64,
 }
 
-impl Block {
+impl TaggedBlock {
     /// Allocates `bytes` (rounded up to 8, at least 8) and writes every word of them.
     #[inline]
     pub fn new(bytes: usize, tag: u64) -> Self {
@@ -14,7 +14,7 @@ impl Block {
         // Not `vec![tag; n]`: for a tag of 0 that calls calloc, which is another path through the allocator.
         let mut words = Vec::with_capacity(length);
         words.resize(length, tag);
-        Block { words: words.into_boxed_slice(), tag }
+        TaggedBlock { words: words.into_boxed_slice(), tag }
     }
 
     /// The bytes that were requested from the allocator.
@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn a_block_knows_its_content() {
-        let mut block = Block::new(100, 7);
+        let mut block = TaggedBlock::new(100, 7);
         assert_eq!(block.bytes(), 104);
         assert!(block.is_intact());
         block.words[12] = 8;
@@ -59,7 +59,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "was overwritten")]
     fn a_foreign_write_ends_the_run() {
-        let mut block = Block::new(8, 1);
+        let mut block = TaggedBlock::new(8, 1);
         block.words[0] = 0;
         block.check_and_free();
     }

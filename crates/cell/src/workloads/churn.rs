@@ -15,7 +15,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::block::Block;
+use super::block::TaggedBlock;
 use super::crew::{Gate, crew};
 use super::laps::Laps;
 use crate::room;
@@ -59,7 +59,7 @@ const MOST_CYCLES: i64 = MOST_MARKS as i64 - 5;
 /// A chunk in the list. memtest's node has 48 bytes; the 40 bytes of this node are in the same size class.
 struct Node {
     key: u64,
-    chunk: Block,
+    chunk: TaggedBlock,
     next: Option<Box<Node>>,
 }
 
@@ -76,7 +76,7 @@ impl List {
         while self.bytes < mark {
             let (size, key) = (rng.below(chunk), rng.next());
             let next = self.first.take();
-            let node = laps.time(|| Box::new(Node { key, chunk: Block::new(size, key), next }));
+            let node = laps.time(|| Box::new(Node { key, chunk: TaggedBlock::new(size, key), next }));
             self.bytes += size_of::<Node>() as u64 + node.chunk.bytes();
             self.first = Some(node);
             made += 1;

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use super::block::Block;
+use super::block::TaggedBlock;
 use super::crew::{Gate, five_stops};
 use super::laps::Laps;
 use super::sizes::{mean_size, mixed_size};
@@ -40,12 +40,12 @@ const TIMED_EVERY: u32 = 8;
 /// A block's size: 16 B to 8 KiB.
 const SIZE: (usize, usize) = (16, 9);
 /// Memory for one block, with its entry in a queue and one more word.
-const BLOCK: usize = mean_size(SIZE.0, SIZE.1) + size_of::<Block>() + size_of::<usize>();
+const BLOCK: usize = mean_size(SIZE.0, SIZE.1) + size_of::<TaggedBlock>() + size_of::<usize>();
 
 /// One producer's queue to its consumer. A single thread uses both ends.
 struct Pair {
-    send: SyncSender<Block>,
-    receive: Mutex<Receiver<Block>>,
+    send: SyncSender<TaggedBlock>,
+    receive: Mutex<Receiver<TaggedBlock>>,
     /// Sent bytes minus received bytes, at the last stop.
     queued_bytes: AtomicU64,
 }
@@ -66,7 +66,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
 
     let put = |pair: &Pair, rng: &mut Rng, laps: &mut Laps| {
         let size = mixed_size(rng, SIZE.0, SIZE.1);
-        let block = laps.time(|| Block::new(size, rng.next()));
+        let block = laps.time(|| TaggedBlock::new(size, rng.next()));
         pair.queued_bytes.fetch_add(block.bytes(), Ordering::Relaxed);
         pair.send.send(block).expect("the receiver lives as long as the queue");
     };

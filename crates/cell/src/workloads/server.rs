@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
-use super::block::Block;
+use super::block::TaggedBlock;
 use super::crew::{Gate, GiveBack, crew};
 use super::laps::Laps;
 use super::sizes::{mean_size, mixed_size};
@@ -79,9 +79,9 @@ const HANDED_OVER: usize = 10;
 
 /// The state that all workers share.
 struct Service {
-    state: Vec<Mutex<Option<Block>>>,
+    state: Vec<Mutex<Option<TaggedBlock>>>,
     /// One mailbox for each worker, with blocks from others that it must free.
-    mailboxes: Vec<Mutex<Vec<Block>>>,
+    mailboxes: Vec<Mutex<Vec<TaggedBlock>>>,
     /// Live bytes of the workers, without state and mailboxes.
     held: AtomicU64,
     /// How many more workers may allocate a burst's memory now.
@@ -91,18 +91,18 @@ struct Service {
 
 impl Service {
     fn live_bytes(&self) -> u64 {
-        let state = self.state.iter().filter_map(|slot| slot.lock().unwrap().as_ref().map(Block::bytes));
-        let mail = self.mailboxes.iter().map(|mail| mail.lock().unwrap().iter().map(Block::bytes).sum::<u64>());
+        let state = self.state.iter().filter_map(|slot| slot.lock().unwrap().as_ref().map(TaggedBlock::bytes));
+        let mail = self.mailboxes.iter().map(|mail| mail.lock().unwrap().iter().map(TaggedBlock::bytes).sum::<u64>());
         state.sum::<u64>() + mail.sum::<u64>() + self.held.load(Ordering::Relaxed)
     }
 
-    fn free(&self, block: Block) {
+    fn free(&self, block: TaggedBlock) {
         block.check_and_free();
         self.verified.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Frees a block as the service does. One in ten goes to another worker, which frees it.
-    fn pass_or_free(&self, block: Block, worker: usize, rng: &mut Rng) {
+    fn pass_or_free(&self, block: TaggedBlock, worker: usize, rng: &mut Rng) {
         if rng.below(HANDED_OVER) > 0 {
             return self.free(block);
         }
@@ -128,9 +128,9 @@ impl Service {
     }
 }
 
-fn object(rng: &mut Rng) -> Block {
+fn object(rng: &mut Rng) -> TaggedBlock {
     let size = mixed_size(rng, OBJECT.0, OBJECT.1);
-    Block::new(size, rng.next())
+    TaggedBlock::new(size, rng.next())
 }
 
 /// Builds a page of text like a metrics page, line by line in a growing string.
@@ -155,7 +155,7 @@ fn request(service: &Service, page_bytes: usize, worker: usize, rng: &mut Rng) {
     for _ in 0..REPLACED {
         let slot = rng.below(service.state.len());
         let size = service.state[slot].lock().unwrap().as_ref().map_or(0, |old| old.bytes() as usize);
-        let new = Block::new(size, rng.next());
+        let new = TaggedBlock::new(size, rng.next());
         let old = service.state[slot].lock().unwrap().replace(new);
         old.into_iter().for_each(|old| service.pass_or_free(old, worker, rng));
     }
@@ -165,7 +165,7 @@ fn request(service: &Service, page_bytes: usize, worker: usize, rng: &mut Rng) {
 /// The memory of a worker while it answers a burst: bodies, and a few objects with each.
 struct Burst<'a> {
     service: &'a Service,
-    blocks: Vec<Block>,
+    blocks: Vec<TaggedBlock>,
     bytes: u64,
 }
 
@@ -174,8 +174,8 @@ impl<'a> Burst<'a> {
         let mut burst = Burst { service, blocks: Vec::new(), bytes: 0 };
         while burst.bytes < wanted {
             let body = page_bytes + rng.below(page_bytes);
-            let body = Block::new(body, rng.next());
-            let objects: [Block; 3] = std::array::from_fn(|_| object(rng));
+            let body = TaggedBlock::new(body, rng.next());
+            let objects: [TaggedBlock; 3] = std::array::from_fn(|_| object(rng));
             for block in objects.into_iter().chain([body]) {
                 burst.bytes += block.bytes();
                 burst.blocks.push(block);
@@ -234,7 +234,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
         let mut rng = Rng::part(setup.seed, 1 + worker as u64);
         let mut laps = Laps::new(setup.timer, 1);
         for slot in (worker..sizes.len()).step_by(threads) {
-            *service.state[slot].lock().unwrap() = Some(Block::new(sizes[slot], rng.next()));
+            *service.state[slot].lock().unwrap() = Some(TaggedBlock::new(sizes[slot], rng.next()));
         }
         gate.stop(); // filled
         for round in 0..=bursts {

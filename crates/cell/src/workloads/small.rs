@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::block::Block;
+use super::block::TaggedBlock;
 use super::crew::{Gate, five_stops};
 use super::laps::Laps;
 use super::sizes::{mean_size, mixed_size};
@@ -35,11 +35,11 @@ const TIMED_EVERY: u32 = 64;
 /// A block's size: 16 B to 512 B.
 const SIZE: (usize, usize) = (16, 5);
 /// Memory for one block, with its entry in the list.
-const BLOCK: usize = mean_size(SIZE.0, SIZE.1) + size_of::<Block>();
+const BLOCK: usize = mean_size(SIZE.0, SIZE.1) + size_of::<TaggedBlock>();
 
-fn object(rng: &mut Rng) -> Block {
+fn object(rng: &mut Rng) -> TaggedBlock {
     let size = mixed_size(rng, SIZE.0, SIZE.1);
-    Block::new(size, rng.next())
+    TaggedBlock::new(size, rng.next())
 }
 
 fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
@@ -53,9 +53,9 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     let worker = |worker: usize, gate: &Gate| {
         let mut rng = Rng::part(setup.seed, worker as u64);
         let mut laps = Laps::new(setup.timer, TIMED_EVERY);
-        let mut blocks: Vec<Block> = (0..mine).map(|_| object(&mut rng)).collect();
-        let stop = |blocks: &[Block]| {
-            live_bytes[worker].store(blocks.iter().map(Block::bytes).sum(), Ordering::Relaxed);
+        let mut blocks: Vec<TaggedBlock> = (0..mine).map(|_| object(&mut rng)).collect();
+        let stop = |blocks: &[TaggedBlock]| {
+            live_bytes[worker].store(blocks.iter().map(TaggedBlock::bytes).sum(), Ordering::Relaxed);
             gate.stop();
         };
         stop(&blocks); // filled
@@ -67,7 +67,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
         stop(&blocks); // peak
         stop(&blocks); // idle
         verified.fetch_add((share + blocks.len()) as u64, Ordering::Relaxed);
-        blocks.drain(..).for_each(Block::check_and_free);
+        blocks.drain(..).for_each(TaggedBlock::check_and_free);
         stop(&blocks); // released
         gate.stop(); // purged
     };

@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::block::Block;
+use super::block::TaggedBlock;
 use super::crew::{Gate, crew, share};
 use super::laps::Laps;
 use super::sizes::{mean_size, mixed_size};
@@ -76,8 +76,8 @@ const REQUEST: usize = (BUFFERS.0 + BUFFERS.1) * mean_size(BUFFER.0, BUFFER.1) /
 
 /// One worker: its part of the state, and its requests in flight, oldest first.
 struct Front {
-    state: Vec<Block>,
-    in_flight: VecDeque<[Option<Block>; BUFFERS.1]>,
+    state: Vec<TaggedBlock>,
+    in_flight: VecDeque<[Option<TaggedBlock>; BUFFERS.1]>,
     verified: u64,
 }
 
@@ -85,11 +85,11 @@ impl Front {
     fn begin(&mut self, rng: &mut Rng) {
         let mut request = [const { None }; BUFFERS.1];
         let buffers = BUFFERS.0 + rng.below(BUFFERS.1 - BUFFERS.0 + 1);
-        request[..buffers].fill_with(|| Some(Block::new(mixed_size(rng, BUFFER.0, BUFFER.1), rng.next())));
+        request[..buffers].fill_with(|| Some(TaggedBlock::new(mixed_size(rng, BUFFER.0, BUFFER.1), rng.next())));
         self.in_flight.push_back(request);
         if !self.state.is_empty() {
             let slot = rng.below(self.state.len());
-            let new = Block::new(self.state[slot].bytes() as usize, rng.next());
+            let new = TaggedBlock::new(self.state[slot].bytes() as usize, rng.next());
             let old = std::mem::replace(&mut self.state[slot], new);
             self.free(old);
         }
@@ -100,14 +100,14 @@ impl Front {
         request.into_iter().flatten().flatten().for_each(|block| self.free(block));
     }
 
-    fn free(&mut self, block: Block) {
+    fn free(&mut self, block: TaggedBlock) {
         block.check_and_free();
         self.verified += 1;
     }
 
     fn bytes(&self) -> u64 {
         let held = self.in_flight.iter().flatten().flatten();
-        self.state.iter().chain(held).map(Block::bytes).sum()
+        self.state.iter().chain(held).map(TaggedBlock::bytes).sum()
     }
 
     /// Serves one request. At most `most` requests are in flight.
@@ -151,7 +151,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
         let mut left = mine(live);
         while left > 0 {
             let size = mixed_size(&mut rng, 16, 11).min(left); // 16 B to 32 KiB
-            front.state.push(Block::new(size, rng.next()));
+            front.state.push(TaggedBlock::new(size, rng.next()));
             left -= size;
         }
         let stop = |front: &Front| {
@@ -172,7 +172,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
             }
             stop(&front); // idle
         }
-        front.state.drain(..).for_each(Block::check_and_free);
+        front.state.drain(..).for_each(TaggedBlock::check_and_free);
         verified.fetch_add(front.verified, Ordering::Relaxed);
         stop(&front); // released
         gate.stop(); // purged

@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::block::Block;
+use super::block::TaggedBlock;
 use super::crew::{Gate, five_stops};
 use super::laps::Laps;
 use super::sizes::mixed_size;
@@ -51,11 +51,11 @@ const SOME_TIME: SettingKind = SettingKind::Time { min: 1, max: 1_000_000 };
 const SIZE: (usize, usize) = (16, 11);
 
 /// The work of one wake: blocks with this many bytes in total, all alive at once.
-fn wake(bytes: usize, blocks: &mut Vec<Block>, rng: &mut Rng) {
+fn wake(bytes: usize, blocks: &mut Vec<TaggedBlock>, rng: &mut Rng) {
     let mut left = bytes;
     while left > 0 {
         let size = mixed_size(rng, SIZE.0, SIZE.1).min(left).max(8);
-        blocks.push(Block::new(size, rng.next()));
+        blocks.push(TaggedBlock::new(size, rng.next()));
         left = left.saturating_sub(size);
     }
 }
@@ -81,7 +81,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
             laps.time(|| {
                 wake(bytes, &mut blocks, &mut rng);
                 verified.fetch_add(blocks.len() as u64, Ordering::Relaxed);
-                blocks.drain(..).for_each(Block::check_and_free);
+                blocks.drain(..).for_each(TaggedBlock::check_and_free);
                 if gives_back {
                     drop(give_back(setup.allocator, give_back_every)); // the readings show if it failed
                 }

@@ -1,7 +1,7 @@
 //! What kinds are found in: the blocks and their bytes. Of a sample only the bytes of its blocks are copied, and all others are read piece
 //! by piece: whoever points to a block can prove its kind.
 
-use allocanary_heap::{Block, Memory};
+use allocanary_heap::{HeapBlock, Memory};
 
 use crate::blocks::Blocks;
 use crate::copy::{Copy, PIECE};
@@ -46,7 +46,7 @@ impl TypedBlocks<'_> {
     }
 
     /// Visits each block with its bytes; one that is long may come in pieces.
-    pub fn each_block(&self, mut visit: impl FnMut(u32, Block, &[u8])) {
+    pub fn each_block(&self, mut visit: impl FnMut(u32, HeapBlock, &[u8])) {
         if self.sample.is_none() {
             self.blocks.iter().for_each(|(index, block)| visit(index, block, self.words(index).0));
             return;

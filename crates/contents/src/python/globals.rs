@@ -3,7 +3,7 @@
 //! `sys.modules` is the dict with most modules. A module has its dict at 16, and the entries of a dict have the key just before the value,
 //! in every release.
 
-use allocanary_heap::Block;
+use allocanary_heap::HeapBlock;
 
 use super::types::Types;
 use crate::blocks::Blocks;
@@ -68,7 +68,7 @@ impl Search<'_> {
     }
 
     /// The modules that a dict has, with their names.
-    fn modules(&self, dict: Block) -> Vec<(String, u64)> {
+    fn modules(&self, dict: HeapBlock) -> Vec<(String, u64)> {
         let Some((at, _)) = self.types.object(self.copy, dict) else { return Vec::new() };
         let mut entries = self.entries_of(dict.at + at, Some("module"));
         entries.dedup_by_key(|entry| entry.1);

@@ -17,7 +17,7 @@ use crate::links::{Links, Object};
 
 /// Which of the blocks are objects.
 pub fn links(copy: &Copy, blocks: &Blocks, types: &Types) -> Links {
-    let one = |(_, block): (u32, allocanary_heap::Block)| match types.object(copy, block) {
+    let one = |(_, block): (u32, allocanary_heap::HeapBlock)| match types.object(copy, block) {
         Some((at, of)) => Object::new(at, of.collected, of.weak),
         None => Object::default(),
     };

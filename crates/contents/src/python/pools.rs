@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use allocanary_heap::{Block, Memory};
+use allocanary_heap::{HeapBlock, Memory};
 
 use crate::copy::Copy;
 use crate::roots::gaps;
@@ -18,7 +18,7 @@ const SIZES: [u64; 2] = [4 << 10, 16 << 10];
 #[derive(Debug, Default)]
 pub struct Pools {
     /// The blocks that are given.
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<HeapBlock>,
     /// The pools, in the order of their addresses.
     pub ranges: Vec<Range<u64>>,
 }
@@ -46,7 +46,7 @@ pub fn find(copy: &Copy, taken: &[Range<u64>]) -> Pools {
 }
 
 /// The blocks that a pool has given; none if there is no pool.
-fn read(copy: &Copy, at: u64, pool: u64) -> Option<Vec<Block>> {
+fn read(copy: &Copy, at: u64, pool: u64) -> Option<Vec<HeapBlock>> {
     // The header tells most from others. The end of the last pool may never have been touched.
     let class = copy.copied(at + 32)? >> 32;
     if class >= 32 || copy.copied(at + 40)? >> 32 != pool - 16 * (class + 1) {
@@ -84,9 +84,9 @@ fn read(copy: &Copy, at: u64, pool: u64) -> Option<Vec<Block>> {
         }
         link = word((HEADER + place * size) as usize)?;
     }
-    let blocks: Vec<Block> = (0..ever)
+    let blocks: Vec<HeapBlock> = (0..ever)
         .filter(|place| !free[*place as usize])
-        .map(|place| Block { at: at + HEADER + place * size, bytes: size })
+        .map(|place| HeapBlock { at: at + HEADER + place * size, bytes: size })
         .collect();
     (blocks.len() as u64 == given).then_some(blocks)
 }

@@ -10,7 +10,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-use allocanary_heap::{Block, Memory};
+use allocanary_heap::{HeapBlock, Memory};
 
 use crate::copy::Copy;
 use crate::modules::Modules;
@@ -95,12 +95,12 @@ impl Types {
     }
 
     /// The object in a block: where it begins, and its type.
-    pub fn object(&self, copy: &Copy, block: Block) -> Option<(u64, Type)> {
+    pub fn object(&self, copy: &Copy, block: HeapBlock) -> Option<(u64, Type)> {
         self.object_in(copy, block, copy.bytes(block.at, block.bytes.min(48))?)
     }
 
     /// The same, with the first bytes of the block.
-    pub fn object_in(&self, copy: &Copy, block: Block, bytes: &[u8]) -> Option<(u64, Type)> {
+    pub fn object_in(&self, copy: &Copy, block: HeapBlock, bytes: &[u8]) -> Option<(u64, Type)> {
         let word = |at: u64| Some(u64::from_le_bytes(bytes.get(at as usize..at as usize + 8)?.try_into().ok()?));
         [16, 0, 32].into_iter().find_map(|at: u64| {
             let found = self.known(copy, word(at + TYPE)?)?;

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use allocanary_heap::{Block, PAGE};
+use allocanary_heap::{HeapBlock, PAGE};
 
 use crate::blocks::Blocks;
 
@@ -28,7 +28,7 @@ impl Sample {
     }
 
     /// Whether a block is looked at.
-    pub fn has(&self, block: &Block) -> bool {
+    pub fn has(&self, block: &HeapBlock) -> bool {
         let mixed = (block.at / PAGE).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         block.bytes >= LARGE || mixed.is_multiple_of(self.every)
     }
@@ -36,7 +36,7 @@ impl Sample {
     /// The pages of the blocks that are looked at.
     pub(super) fn pages(&self, blocks: &Blocks) -> Vec<Range<u64>> {
         let looked = blocks.iter().map(|(_, block)| block).filter(|block| self.has(block));
-        let pages = |block: Block| {
+        let pages = |block: HeapBlock| {
             let bytes = if block.bytes < LARGE { block.bytes } else { BEGINNING };
             block.at / PAGE * PAGE..(block.at + bytes).next_multiple_of(PAGE)
         };

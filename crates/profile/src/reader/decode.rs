@@ -36,7 +36,7 @@ pub struct Frame {
 
 /// The counts of a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct TableCounts {
     /// Samples since the table's begin.
     pub sampled: u64,
     /// Samples for which there was no place.
@@ -71,7 +71,7 @@ pub struct Profile {
     /// Whether the program ran already when the table began, so that blocks from before are not in it.
     pub is_late: bool,
     /// The counts.
-    pub counts: Counts,
+    pub counts: TableCounts,
     /// The sampled blocks that are alive.
     pub samples: Vec<Sample>,
     /// The frames. The first one is none.
@@ -116,7 +116,7 @@ pub(super) fn profile(pid: u32, header: &[u64], samples: &[u64], frames: &[u64])
         seconds: nanos as f64 / 1e9,
         is_forked: at(word::FORKED) != 0,
         is_late: at(word::LATE) != 0,
-        counts: Counts {
+        counts: TableCounts {
             sampled: at(word::SAMPLED),
             full: at(word::FULL),
             full_bytes: at(word::FULL_BYTES),

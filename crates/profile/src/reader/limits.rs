@@ -78,18 +78,18 @@ impl Profile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reader::Counts;
+    use crate::reader::TableCounts;
 
     #[test]
     fn what_limits_a_profile_is_said() {
-        let counts = Counts {
+        let counts = TableCounts {
             sampled: 100,
             full: 3,
             no_frame: 4,
             no_stack: 2,
             closed: 1,
             full_bytes: 9 << 20,
-            ..Counts::default()
+            ..TableCounts::default()
         };
         let profile =
             Profile { mean: 512 << 10, is_forked: true, is_late: true, tables: 2, counts, ..Profile::default() };

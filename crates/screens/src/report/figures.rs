@@ -6,7 +6,7 @@ use allocanary_measure::metrics::Metric;
 use allocanary_measure::summary::{Comparison, Panel, Point, Section, Verdict};
 
 /// The candidates of one workload at one column.
-pub struct Block {
+pub struct FigureBlock {
     /// `variant=boxes`, or `variant=boxes, 4 threads`.
     pub title: String,
     /// One row for each candidate. The others are compared with the first.
@@ -83,8 +83,8 @@ pub fn heading(section: &Section) -> String {
 }
 
 /// All blocks of a section, in its study's order.
-pub fn blocks(section: &Section) -> Vec<Block> {
-    let block = |(title, panel, at)| Block { title, rows: rows(panel, at, &section.about.metrics) };
+pub fn blocks(section: &Section) -> Vec<FigureBlock> {
+    let block = |(title, panel, at)| FigureBlock { title, rows: rows(panel, at, &section.about.metrics) };
     each(section).map(block).collect()
 }
 

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use allocanary_sys::proc::files::{File, path};
 use allocanary_sys::proc::kinds::Mappings;
-use allocanary_sys::proc::smaps::Counts;
+use allocanary_sys::proc::smaps::MappingBytes;
 use allocanary_sys::proc::{Stat, Status, maps, pids, stat};
 use allocanary_sys::sys;
 
@@ -108,7 +108,7 @@ impl Details {
     /// Reads a process; `None` if it has ended.
     pub fn of(pid: u32) -> Option<Details> {
         let stat = Stat::of(pid).ok()?;
-        let rollup = Counts::of(pid).unwrap_or_default();
+        let rollup = MappingBytes::of(pid).unwrap_or_default();
         let micros = |own: u64, children: u64| stat::time(own.saturating_add(children)).as_micros() as u64;
         Some(Details {
             minor_faults: stat.minor_faults.saturating_add(stat.minor_faults_of_children),

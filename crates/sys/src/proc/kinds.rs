@@ -10,7 +10,7 @@
 
 use super::lines;
 use super::maps::{self, MapsEntry};
-use super::smaps::Counts;
+use super::smaps::MappingBytes;
 
 /// Resident bytes by kind of mapping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,7 +65,7 @@ struct Mapping {
     inode: u64,
     start: u64,
     end: u64,
-    counts: Counts,
+    counts: MappingBytes,
 }
 
 impl Mappings {
@@ -87,7 +87,7 @@ impl Mappings {
 
     /// The same from the text of `maps` and counts of another source: `count` returns those of the mapping that begins at an address.
     /// This text does not have the marks of stacks.
-    pub fn of(maps: &[u8], count: impl Fn(u64) -> Counts) -> Mappings {
+    pub fn of(maps: &[u8], count: impl Fn(u64) -> MappingBytes) -> Mappings {
         let mut reader = Reader::default();
         for line in maps::lines(maps) {
             reader.begin(&line, count(line.from));
@@ -105,14 +105,14 @@ impl Reader {
     /// Takes the next line.
     fn take(&mut self, line: &[u8]) {
         if let Some(header) = MapsEntry::of(line) {
-            self.begin(&header, Counts::default());
+            self.begin(&header, MappingBytes::default());
         } else if let Some(now) = &mut self.now {
             now.counts.take(line);
         }
     }
 
     /// A mapping begins. One that grew while the kernel wrote the text can be there twice: the last one counts.
-    fn begin(&mut self, header: &MapsEntry, counts: Counts) {
+    fn begin(&mut self, header: &MapsEntry, counts: MappingBytes) {
         if self.now.is_some_and(|now| (now.start..now.end).contains(&header.from)) {
             self.now = None;
         }
@@ -126,7 +126,7 @@ impl Reader {
         self.found
     }
 
-    fn begun(&mut self, header: &MapsEntry, counts: Counts) -> Mapping {
+    fn begun(&mut self, header: &MapsEntry, counts: MappingBytes) -> Mapping {
         let kind = self.kind(header);
         // The bss has the inode of its file.
         let inode = match self.before {
@@ -226,8 +226,12 @@ mod tests {
         let maps =
             b"1000-2000 r-xp 0 08:01 7 /bin/a\n2000-3000 rw-p 0 08:01 7 /bin/a\n9000-f000 rw-p 0 00:0 0 [heap]\n\
                      10000-11000 ---p 0 00:0 0 \n11000-19000 rw-p 0 00:0 0 \n30000-40000 rw-p 0 00:0 0 \n";
-        let counts =
-            |at: u64| Counts { resident: Some(at), huge: Some(at / 0x1000), swapped: Some(1), ..Counts::default() };
+        let counts = |at: u64| MappingBytes {
+            resident: Some(at),
+            huge: Some(at / 0x1000),
+            swapped: Some(1),
+            ..MappingBytes::default()
+        };
         let found = Mappings::of(maps, counts);
         assert_eq!((found.program, found.stacks, found.brk, found.heap), (0x3000, 0x11000, 0x9000, 0x39000));
         assert_eq!((found.other, found.huge, found.swap), (0x10000, 0x39, 6));
@@ -321,7 +325,7 @@ mod tests {
 
     #[test]
     fn the_kinds_add_up_to_what_the_kernel_says_of_all() {
-        let all = || Counts::own().unwrap().resident.unwrap();
+        let all = || MappingBytes::own().unwrap().resident.unwrap();
         assert!(soon(|| own().rss().abs_diff(all()) < 1 << 20), "{:?} of {}", own(), all());
         let found = own();
         assert!(found.program > 1 << 19 && found.stacks > 0, "{found:?}");

@@ -9,7 +9,7 @@ use crate::sys::{first_number, read_whole};
 
 /// What the kernel counts in a mapping, or in all of a process, in bytes; `None` if it does not say it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct MappingBytes {
     /// Resident.
     pub resident: Option<u64>,
     /// The share of the resident bytes: of a page that N processes have, each has one part in N.
@@ -32,26 +32,26 @@ pub struct Counts {
     pub is_refused: bool,
 }
 
-impl Counts {
+impl MappingBytes {
     /// Parses the text of `smaps_rollup`.
-    pub fn parse_rollup(text: &[u8]) -> Counts {
-        let mut counts = Counts::default();
+    pub fn parse_rollup(text: &[u8]) -> MappingBytes {
+        let mut counts = MappingBytes::default();
         text.split(|byte| *byte == b'\n').for_each(|line| counts.take(line));
         counts
     }
 
     /// Those of all mappings of this process. Allocates nothing.
-    pub fn own() -> Result<Counts> {
-        Counts::read("/proc/self/smaps_rollup")
+    pub fn own() -> Result<MappingBytes> {
+        MappingBytes::read("/proc/self/smaps_rollup")
     }
 
     /// Those of all mappings of a process.
-    pub fn of(pid: u32) -> Result<Counts> {
-        Counts::read(&format!("/proc/{pid}/smaps_rollup"))
+    pub fn of(pid: u32) -> Result<MappingBytes> {
+        MappingBytes::read(&format!("/proc/{pid}/smaps_rollup"))
     }
 
-    fn read(path: &str) -> Result<Counts> {
-        let mut counts = Counts::default();
+    fn read(path: &str) -> Result<MappingBytes> {
+        let mut counts = MappingBytes::default();
         lines::each(path, |line| counts.take(line))?;
         Ok(counts)
     }
@@ -90,12 +90,12 @@ pub fn read(pid: u32) -> Result<Vec<u8>> {
 }
 
 /// The mappings in a text of `smaps`. One that grew while the kernel wrote the text can be there twice: the last one counts.
-pub fn parse(text: &[u8]) -> Vec<(MapsEntry<'_>, Counts)> {
-    let mut all: Vec<(MapsEntry<'_>, Counts)> = Vec::new();
+pub fn parse(text: &[u8]) -> Vec<(MapsEntry<'_>, MappingBytes)> {
+    let mut all: Vec<(MapsEntry<'_>, MappingBytes)> = Vec::new();
     for line in text.split(|byte| *byte == b'\n') {
         if let Some(mapping) = MapsEntry::of(line) {
             while all.pop_if(|(last, _)| mapping.from < last.to).is_some() {}
-            all.push((mapping, Counts::default()));
+            all.push((mapping, MappingBytes::default()));
         } else if let Some((_, counts)) = all.last_mut() {
             counts.take(line);
         }
@@ -114,7 +114,7 @@ mod tests {
             4000-5000 r--p 00000000 08:01 7   /a\nRss: 4 kB\nAnonymous: 0 kB\nSwap: 12 kB\nSwapPss: 1 kB\nVmFlags: rd nh\n";
         let all = parse(text);
         let kib = |kib: u64| Some(kib << 10);
-        let heap = Counts {
+        let heap = MappingBytes {
             resident: kib(8),
             share: kib(4),
             private_clean: kib(1),
@@ -123,9 +123,9 @@ mod tests {
             huge: kib(6),
             may_have_huge_pages: Some(true),
             is_advised: true,
-            ..Counts::default()
+            ..MappingBytes::default()
         };
-        let file = Counts { resident: kib(4), swapped: kib(12), is_refused: true, ..Counts::default() };
+        let file = MappingBytes { resident: kib(4), swapped: kib(12), is_refused: true, ..MappingBytes::default() };
         assert_eq!(all.iter().map(|(_, counts)| *counts).collect::<Vec<_>>(), [heap, file]);
         assert_eq!((all[0].0.name, all[1].0.file()), (&b"[heap]"[..], Some(&b"/a"[..])));
         assert_eq!(all[0].1.private(), kib(3));
@@ -141,12 +141,12 @@ mod tests {
     #[test]
     fn a_rollup_has_the_counts_of_all() {
         let text = b"55d0c1000000-7ffc00021000 ---p 00000000 00:00 0    [rollup]\nRss:  884 kB\nPss:  385 kB\nPrivate_Clean: 0 kB\n";
-        let counts = Counts::parse_rollup(text);
+        let counts = MappingBytes::parse_rollup(text);
         assert_eq!((counts.resident, counts.share, counts.private_clean), (Some(884 << 10), Some(385 << 10), Some(0)));
         assert_eq!((counts.private(), counts.swapped), (None, None));
-        let (own, of) = (Counts::own().unwrap(), Counts::of(std::process::id()).unwrap());
+        let (own, of) = (MappingBytes::own().unwrap(), MappingBytes::of(std::process::id()).unwrap());
         assert!(own.resident > Some(0) && of.share > Some(0) && own.private() > Some(0), "{own:?} {of:?}");
-        assert!(Counts::of(u32::MAX).is_err());
+        assert!(MappingBytes::of(u32::MAX).is_err());
     }
 
     #[test]

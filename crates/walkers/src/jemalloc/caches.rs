@@ -21,7 +21,7 @@
 //! with the addresses of both.
 
 use super::extents::Extents;
-use super::release::{Cache, Release};
+use super::release::{Cache, JemallocRelease};
 use crate::{Memory, ThreadId};
 
 const RECORD: usize = 24;
@@ -51,7 +51,7 @@ pub struct Caches {
 
 impl Caches {
     /// Reads the caches of all threads.
-    pub fn read(memory: &dyn Memory, extents: &Extents, release: &Release) -> Caches {
+    pub fn read(memory: &dyn Memory, extents: &Extents, release: &JemallocRelease) -> Caches {
         let mut caches = Caches::default();
         for thread in memory.threads() {
             caches.thread(memory, thread, extents, release);
@@ -63,7 +63,13 @@ impl Caches {
         caches
     }
 
-    fn thread(&mut self, memory: &dyn Memory, thread: &ThreadId, extents: &Extents, release: &Release) -> Option<()> {
+    fn thread(
+        &mut self,
+        memory: &dyn Memory,
+        thread: &ThreadId,
+        extents: &Extents,
+        release: &JemallocRelease,
+    ) -> Option<()> {
         let pointer = thread.pointer?;
         let from = pointer.checked_sub(BELOW)?.max(memory.mapping(pointer.checked_sub(8)?)?.from);
         let mut bytes = vec![0; (pointer - from) as usize];
@@ -146,7 +152,7 @@ impl Record {
 }
 
 /// The long runs of records of which each ends where the next begins. `from` is the address of the bytes.
-fn runs(bytes: &[u8], from: u64, release: &Release) -> Vec<Vec<Record>> {
+fn runs(bytes: &[u8], from: u64, release: &JemallocRelease) -> Vec<Vec<Record>> {
     let (mut runs, mut at) = (Vec::new(), 0);
     while at + RECORD <= bytes.len() {
         let mut found = run(&bytes[at..], None, release.cache);
@@ -163,7 +169,7 @@ fn runs(bytes: &[u8], from: u64, release: &Release) -> Vec<Vec<Record>> {
 }
 
 /// Adds the records for large blocks to those for small ones, which begin at a place of the bytes.
-fn large(bytes: &[u8], from: u64, at: usize, small: &mut Vec<Record>, release: &Release) {
+fn large(bytes: &[u8], from: u64, at: usize, small: &mut Vec<Record>, release: &JemallocRelease) {
     small.truncate(release.classes.small.into());
     let behind = at + small.len() * RECORD;
     let Some(words) = bytes.get(behind..bytes.len().min(behind + BEHIND)) else { return };

@@ -1,6 +1,6 @@
 //! An extent: pages that jemalloc has in one state. In: the 128 bytes of its `edata_t`, and the release. Out: its fields.
 
-use super::release::{Classes, Release};
+use super::release::{Classes, JemallocRelease};
 use super::rtree::Entry;
 use crate::PAGE;
 
@@ -30,12 +30,12 @@ pub struct Extent {
     /// Bytes, in whole pages.
     pub bytes: u64,
     bits: u64,
-    release: &'static Release,
+    release: &'static JemallocRelease,
 }
 
 impl Extent {
     /// Reads the fields. `None` if they cannot be those of an extent.
-    pub fn parse(bytes: &[u8], release: &'static Release) -> Option<Extent> {
+    pub fn parse(bytes: &[u8], release: &'static JemallocRelease) -> Option<Extent> {
         let fields = &release.extent;
         let (at, size) = (word(bytes, fields.at)?, word(bytes, fields.bytes)? & !(PAGE - 1));
         let extent = Extent { bits: word(bytes, 0)?, at, bytes: size, release };
@@ -44,7 +44,7 @@ impl Extent {
     }
 
     /// The large block that an entry of the tree tells of. `None` if it is none, or its class does not fit its pages.
-    pub fn of_entry(entry: &Entry, bytes: u64, arena: u64, release: &'static Release) -> Option<Extent> {
+    pub fn of_entry(entry: &Entry, bytes: u64, arena: u64, release: &'static JemallocRelease) -> Option<Extent> {
         let fields = &release.extent;
         let state = u64::from(entry.state.unwrap_or(0)) << fields.state;
         let bits = arena & 0xfff | u64::from(entry.slab) << 12 | state | u64::from(entry.class) << fields.class;

@@ -12,7 +12,7 @@ use crate::{bits::each_run, sums::Sums};
 
 /// Totals of the extents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
+pub struct ExtentTotals {
     /// Bytes of active extents of the arenas whose structure was found.
     pub active: u64,
     /// Resident bytes of dirty and muzzy extents: what a purge gives back.
@@ -28,7 +28,7 @@ pub fn fill(
     arenas: &[metadata::Arena],
     name: &str,
     walk: &mut Walk,
-) -> Totals {
+) -> ExtentTotals {
     let index = name_arenas(extents, arenas, name, walk);
     let structures = walk.arenas.len() as u32;
     walk.arenas.push(Arena { name: format!("{name}: structures"), ..Arena::default() });
@@ -42,7 +42,7 @@ pub fn fill(
     for block in blocks {
         walk.layout.block(block.start, block.end - block.start, BlockKind::Structure);
     }
-    let mut totals = Totals::default();
+    let mut totals = ExtentTotals::default();
     for (extent, bitmap) in &extents.all {
         match extent.state() {
             Use::Active => {

@@ -13,7 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use super::release::{ArenaFields, Release};
+use super::release::{ArenaFields, JemallocRelease};
 use super::rtree::Tree;
 use crate::globals::{each_piece, each_word};
 use crate::{Memory, PAGE};
@@ -70,7 +70,7 @@ fn block(memory: &dyn Memory, start: u64) -> Option<(Range<u64>, u64)> {
 }
 
 /// The arenas whose structure was found.
-pub fn arenas(memory: &dyn Memory, tree: &Tree, blocks: &[Range<u64>], release: &Release) -> Vec<Arena> {
+pub fn arenas(memory: &dyn Memory, tree: &Tree, blocks: &[Range<u64>], release: &JemallocRelease) -> Vec<Arena> {
     match release.arena {
         ArenaFields::Shard => by_shard(memory, tree, blocks),
         ArenaFields::Base { active, base } => by_base(memory, tree, blocks, active, base),

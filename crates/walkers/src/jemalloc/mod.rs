@@ -13,7 +13,7 @@ mod tests;
 
 use caches::Caches;
 use extents::Extents;
-use release::Release;
+use release::JemallocRelease;
 use rtree::Tree;
 
 use crate::known::Known;
@@ -79,8 +79,8 @@ fn take_apart(memory: &dyn Memory, trees: &[Tree]) -> Result<Walk, String> {
 
 /// Reads the extents by the release that they fit best. One by which nearly all can be read is taken at once: a busy process has some that
 /// change.
-fn choose(memory: &dyn Memory, tree: &Tree) -> Result<(&'static Release, Extents), String> {
-    let mut best: Option<(u64, &Release, Extents)> = None;
+fn choose(memory: &dyn Memory, tree: &Tree) -> Result<(&'static JemallocRelease, Extents), String> {
+    let mut best: Option<(u64, &JemallocRelease, Extents)> = None;
     for release in release::ALL {
         let extents = Extents::read(memory, tree, release)
             .ok_or_else(|| unknown("found a tree whose leaves lie in one another".into()))?;

@@ -7,7 +7,7 @@
 
 /// Releases that have the same structures, built with the same size classes.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Release {
+pub struct JemallocRelease {
     /// Their name in reports.
     pub name: &'static str,
     /// Of an extent.
@@ -93,12 +93,12 @@ pub enum ArenaFields {
 pub const KNOWN: &str = "5.2.1, 5.3.0 and 5.3.1";
 
 /// Every layout, the likeliest first.
-pub const ALL: &[Release] = &[V5_3, V5_3_QUANTUM_8, V5_2, V5_2_QUANTUM_8];
+pub const ALL: &[JemallocRelease] = &[V5_3, V5_3_QUANTUM_8, V5_2, V5_2_QUANTUM_8];
 
 const QUANTUM_16: Classes = Classes { count: 232, small: 36, quantum: 4 };
 const QUANTUM_8: Classes = Classes { count: 235, small: 39, quantum: 3 };
 
-const V5_3: Release = Release {
+const V5_3: JemallocRelease = JemallocRelease {
     name: "5.3",
     extent: ExtentFields {
         state: 17,
@@ -116,9 +116,10 @@ const V5_3: Release = Release {
     arena: ArenaFields::Shard,
 };
 
-const V5_3_QUANTUM_8: Release = Release { name: "5.3, with a quantum of 8 bytes", classes: QUANTUM_8, ..V5_3 };
+const V5_3_QUANTUM_8: JemallocRelease =
+    JemallocRelease { name: "5.3, with a quantum of 8 bytes", classes: QUANTUM_8, ..V5_3 };
 
-const V5_2: Release = Release {
+const V5_2: JemallocRelease = JemallocRelease {
     name: "5.2",
     extent: ExtentFields { state: 16, state_bits: 2, class: 18, free: 26, huge: None, ..V5_3.extent },
     leaf: Leaf { state: None, class: 0, slab: 32 },
@@ -127,7 +128,7 @@ const V5_2: Release = Release {
     arena: ArenaFields::Base { active: 10344, base: 29480 },
 };
 
-const V5_2_QUANTUM_8: Release = Release {
+const V5_2_QUANTUM_8: JemallocRelease = JemallocRelease {
     name: "5.2, with a quantum of 8 bytes",
     classes: QUANTUM_8,
     arena: ArenaFields::Base { active: 10344, base: 29504 },

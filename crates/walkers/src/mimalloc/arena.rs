@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use super::page::{Page, SLICE};
-use super::release::Release;
+use super::release::MimallocRelease;
 use crate::Memory;
 
 /// 512 chunks of 512 bits: the longest bitmap.
@@ -28,7 +28,7 @@ pub struct Arena {
 }
 
 /// The arenas that the process lists, and those that pages name; and how many cannot be read or are in no list.
-pub fn all(memory: &dyn Memory, pages: &[Page], release: &Release) -> (Vec<Arena>, u64) {
+pub fn all(memory: &dyn Memory, pages: &[Page], release: &MimallocRelease) -> (Vec<Arena>, u64) {
     let fields = &release.process;
     let named: BTreeSet<u64> = pages.iter().filter_map(Page::arena).collect();
     let owners: BTreeSet<u64> = pages.iter().map(|page| page.owner).collect();
@@ -48,7 +48,7 @@ pub fn all(memory: &dyn Memory, pages: &[Page], release: &Release) -> (Vec<Arena
 
 impl Arena {
     /// Reads an arena. `None` if it cannot be one.
-    fn read(memory: &dyn Memory, at: u64, release: &Release) -> Option<Arena> {
+    fn read(memory: &dyn Memory, at: u64, release: &MimallocRelease) -> Option<Arena> {
         let fields = &release.arena;
         let word = |offset: u64| memory.word(at.checked_add(offset)?);
         let (slices, own) = (word(fields.slice_count)?, word(fields.info_slices)?);

@@ -6,14 +6,14 @@ use super::arena::Arena;
 use super::blocks::{self, Blocks};
 use super::map::{Map, MapPages};
 use super::page::{Origin, Page, SLICE};
-use super::release::Release;
+use super::release::MimallocRelease;
 use super::segments::Segments;
 use crate::{BlockKind, Memory, State, Walk};
 use crate::{bits::each_run, sums::Sums};
 
 /// Totals of the pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
+pub struct PageTotals {
     /// Pages that arenas count.
     pub pages_wanted: u64,
     /// Of them, those that the map has.
@@ -23,9 +23,9 @@ pub struct Totals {
 }
 
 /// Puts everything on the pages of `walk`.
-pub fn fill(memory: &dyn Memory, map: &Map, found: &MapPages, arenas: &[Arena], walk: &mut Walk) -> Totals {
+pub fn fill(memory: &dyn Memory, map: &Map, found: &MapPages, arenas: &[Arena], walk: &mut Walk) -> PageTotals {
     walk.breaks += found.breaks;
-    let mut totals = Totals::default();
+    let mut totals = PageTotals::default();
     for arena in arenas {
         let number = name(walk, format!("mimalloc arena at {:x}", arena.base), arena.base);
         region(memory, arena.base..arena.end(), number, walk);
@@ -113,7 +113,7 @@ fn moved(before: &[u64], after: &[u64]) -> u64 {
 }
 
 /// Reads a page's counts again. `None` if it has become another page.
-pub(super) fn again(memory: &dyn Memory, page: &Page, release: &Release) -> Option<Page> {
+pub(super) fn again(memory: &dyn Memory, page: &Page, release: &MimallocRelease) -> Option<Page> {
     let mut bytes = vec![0; release.page.bytes];
     let now = memory.read(page.at, &mut bytes).then(|| Page::parse(page.at, &bytes, release)).flatten()?;
     (now.start == page.start && now.block == page.block).then_some(now)
@@ -139,7 +139,7 @@ fn around(memory: &dyn Memory, page: &Page, base: u64, bytes: u64) -> Range<u64>
 }
 
 /// The slices of an arena that are no page's: free, or with structures.
-fn slices(memory: &dyn Memory, arena: &Arena, pages: &[Page], totals: &mut Totals, walk: &mut Walk) {
+fn slices(memory: &dyn Memory, arena: &Arena, pages: &[Page], totals: &mut PageTotals, walk: &mut Walk) {
     let mut taken = vec![false; arena.slices as usize];
     let mut begins = vec![false; arena.slices as usize];
     for page in pages {

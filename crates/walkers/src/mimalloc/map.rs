@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 use super::page::{Page, SLICE};
-use super::release::{self, Release};
+use super::release::{self, MimallocRelease};
 use crate::globals::{each_word, globals};
 use crate::{Memory, PAGE, Window};
 
@@ -30,7 +30,7 @@ pub struct Map {
     /// The first address after the root.
     pub end: u64,
     /// The release by which it proves itself.
-    pub release: &'static Release,
+    pub release: &'static MimallocRelease,
 }
 
 /// The pages of a map.
@@ -65,7 +65,7 @@ fn is_heap(memory: &dyn Memory, at: u64) -> bool {
 }
 
 /// A table of the root's size. The kernel can have made one mapping of it and its neighbours.
-fn map(memory: &dyn Memory, at: u64, release: &'static Release) -> Option<Map> {
+fn map(memory: &dyn Memory, at: u64, release: &'static MimallocRelease) -> Option<Map> {
     let root = at.checked_add(release.map_head)?;
     // Entry 0 is the table for the lowest addresses. It lies behind the root, and so says how long it is.
     let end = memory.word(root)?;
@@ -152,7 +152,7 @@ impl Map {
 
 /// Whether the entry of the lowest slice, in which no process has memory, leads to a page without blocks. 3.0.1 has one there, for what
 /// frees a null pointer (`_mi_page_empty`).
-fn is_of_nothing(memory: &dyn Memory, at: u64, release: &Release) -> bool {
+fn is_of_nothing(memory: &dyn Memory, at: u64, release: &MimallocRelease) -> bool {
     let fields = &release.page;
     let mut bytes = vec![0; fields.bytes];
     let is_read = memory.read(at, &mut bytes);
@@ -163,7 +163,7 @@ fn is_of_nothing(memory: &dyn Memory, at: u64, release: &Release) -> bool {
 }
 
 /// Whether the page at an address has its first block in the slice. A page has entries for its later slices as well.
-fn starts_in(memory: &dyn Memory, at: u64, slice: u64, release: &'static Release) -> bool {
+fn starts_in(memory: &dyn Memory, at: u64, slice: u64, release: &'static MimallocRelease) -> bool {
     let mut bytes = vec![0; release.page.bytes];
     let page = memory.read(at, &mut bytes).then(|| Page::parse(at, &bytes, release)).flatten();
     page.is_some_and(|page| {

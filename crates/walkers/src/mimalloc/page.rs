@@ -1,6 +1,6 @@
 //! A page: blocks of one size. In: the bytes of its `mi_page_t`. Out: its fields.
 
-use super::release::{Release, Start};
+use super::release::{MimallocRelease, Start};
 
 /// `MI_THREADID_ABANDONED_MAPPED`: what an abandoned page has instead of its thread is at most this.
 const ABANDONED: u64 = 4;
@@ -63,7 +63,7 @@ pub struct Page {
 
 impl Page {
     /// Reads the fields. `None` if they cannot be those of a page.
-    pub fn parse(at: u64, bytes: &[u8], release: &Release) -> Option<Page> {
+    pub fn parse(at: u64, bytes: &[u8], release: &MimallocRelease) -> Option<Page> {
         let fields = &release.page;
         let word = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
         let half = |at: usize| Some(u16::from_le_bytes(bytes.get(at..at + 2)?.try_into().ok()?));

@@ -3,7 +3,7 @@
 
 /// Releases that have the same structures.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Release {
+pub struct MimallocRelease {
     /// Their name in reports.
     pub name: &'static str,
     /// Bytes of the page map before the root's first entry: it begins with the count of entries. 0 if the root begins at once.
@@ -127,9 +127,9 @@ pub struct OwnerLists {
 pub const KNOWN: &str = "3.0 to 3.4 and 3.6";
 
 /// Every layout. A map is read by the one that contradicts it least, and by the first of several.
-pub const ALL: &[Release] = &[V3_3, V3_6, V3_4, V3_2, V3_1, V3_0];
+pub const ALL: &[MimallocRelease] = &[V3_3, V3_6, V3_4, V3_2, V3_1, V3_0];
 
-const V3_3: Release = Release {
+const V3_3: MimallocRelease = MimallocRelease {
     name: "3.3",
     map_head: 0,
     page: PageFields {
@@ -166,7 +166,7 @@ const V3_3: Release = Release {
     },
 };
 
-const V3_1: Release = Release {
+const V3_1: MimallocRelease = MimallocRelease {
     name: "3.1",
     map_head: 0,
     page: PageFields { owner: 64, ..V3_3.page },
@@ -182,7 +182,7 @@ const V3_1: Release = Release {
     owner: OwnerFields { tld: 0, page_count: 168, lists: None },
 };
 
-const V3_0: Release = Release {
+const V3_0: MimallocRelease = MimallocRelease {
     name: "3.0",
     arena: ArenaFields { slices_free: 64, slices_committed: 72, pages: 96, ..V3_1.arena },
     process: ProcessFields { of_thread: 16, ..V3_1.process },
@@ -192,7 +192,7 @@ const V3_0: Release = Release {
 
 // The others were found without headers, in processes: docs/layouts.md says how.
 
-const V3_2: Release = Release {
+const V3_2: MimallocRelease = MimallocRelease {
     name: "3.2",
     arena: ArenaFields { slices_free: 88, slices_committed: 96, pages: 120, ..V3_3.arena },
     owner: OwnerFields {
@@ -203,7 +203,7 @@ const V3_2: Release = Release {
     ..V3_3
 };
 
-const V3_4: Release = Release {
+const V3_4: MimallocRelease = MimallocRelease {
     name: "3.4",
     page: PageFields {
         bytes: 112,
@@ -220,7 +220,7 @@ const V3_4: Release = Release {
     ..V3_3
 };
 
-const V3_6: Release = Release {
+const V3_6: MimallocRelease = MimallocRelease {
     name: "3.6",
     map_head: 80,
     page: PageFields {

@@ -6,7 +6,7 @@ use allocanary_testing::fuzz::holds;
 
 use super::WALKER;
 use super::page::SLICE;
-use super::release::{ALL, Release, Start};
+use super::release::{ALL, MimallocRelease, Start};
 use crate::damage::{damage, walk_damaged};
 use crate::fake::Fake;
 use crate::{Mapping, Memory, PAGE, Pages, Part, ThreadId, Walk};
@@ -30,7 +30,7 @@ fn heap() -> Fake {
 }
 
 /// The same heap as a release has it.
-fn heap_of(release: &Release) -> Fake {
+fn heap_of(release: &MimallocRelease) -> Fake {
     let (arena, process) = (&release.arena, &release.process);
     let mut fake = Fake::default();
     fake.map(GLOBALS, 0x1000, true, 7, "/bin/program");
@@ -93,7 +93,15 @@ fn heap_of(release: &Release) -> Fake {
 }
 
 /// A page with these counts: used, capacity, reserved.
-fn put_page(fake: &mut Fake, release: &Release, at: u64, counts: [u16; 3], block: u64, start: u64, memid: [u64; 3]) {
+fn put_page(
+    fake: &mut Fake,
+    release: &MimallocRelease,
+    at: u64,
+    counts: [u16; 3],
+    block: u64,
+    start: u64,
+    memid: [u64; 3],
+) {
     let fields = &release.page;
     let mut put = |field: usize, words: &[u64]| fake.put(at + field as u64, words);
     put(fields.thread, &[0x1234]);

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use super::release::{ALL, AREA, Release};
+use super::release::{ALL, AREA, MuslRelease};
 use crate::Memory;
 use crate::globals::{each_word, globals};
 
@@ -16,14 +16,14 @@ pub struct Context {
     /// Its address.
     pub at: u64,
     /// The release by which it proves itself.
-    pub release: &'static Release,
+    pub release: &'static MuslRelease,
     /// The addresses of its areas, in the order of the list.
     pub areas: Vec<u64>,
 }
 
 /// What a context counts.
 #[derive(Debug)]
-pub struct Counts {
+pub struct ContextCounters {
     /// Metas that were ever used.
     pub used: u64,
     /// The first one of the ring of those without a group; 0 if there is none.
@@ -50,7 +50,13 @@ fn is_area(memory: &dyn Memory, at: u64) -> bool {
     at != 0 && at.is_multiple_of(AREA) && memory.mapping(at).is_some_and(is_heap)
 }
 
-fn proven(memory: &dyn Memory, at: u64, head: u64, range: &Range<u64>, release: &'static Release) -> Option<Context> {
+fn proven(
+    memory: &dyn Memory,
+    at: u64,
+    head: u64,
+    range: &Range<u64>,
+    release: &'static MuslRelease,
+) -> Option<Context> {
     let fields = &release.context;
     if !is_area(memory, head) || !range.contains(&at.checked_add(fields.bytes as u64)?.checked_sub(1)?) {
         return None;
@@ -75,14 +81,14 @@ fn proven(memory: &dyn Memory, at: u64, head: u64, range: &Range<u64>, release: 
 
 impl Context {
     /// Reads what it counts.
-    pub fn counts(&self, memory: &dyn Memory) -> Option<Counts> {
+    pub fn counts(&self, memory: &dyn Memory) -> Option<ContextCounters> {
         let fields = &self.release.context;
         let mut bytes = vec![0; fields.bytes];
         memory.read(self.at, &mut bytes).then_some(())?;
         let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
         // A new area changes what `left` counts.
         (self.areas.last() == Some(&word(fields.tail))).then_some(())?;
-        Some(Counts {
+        Some(ContextCounters {
             used: (self.areas.len() as u64 * self.release.metas()).saturating_sub(word(fields.left)),
             free: word(fields.free),
             slots: (0..super::release::CLASSES.len()).map(|class| word(fields.usage + 8 * class)).collect(),

@@ -4,7 +4,7 @@
 //! group is never freed.
 
 use super::context::Context;
-use super::release::{AREA, CLASSES, LARGE, Release, UNIT};
+use super::release::{AREA, CLASSES, LARGE, MuslRelease, UNIT};
 use crate::{Memory, Piece};
 
 /// A group.
@@ -30,7 +30,7 @@ pub struct Group {
 
 impl Group {
     /// Reads a meta. `None` if it has no group, an error if this cannot be one.
-    pub fn parse(at: u64, bytes: &[u8], release: &Release) -> Option<Result<Group, ()>> {
+    pub fn parse(at: u64, bytes: &[u8], release: &MuslRelease) -> Option<Result<Group, ()>> {
         let fields = &release.meta;
         let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
         let (from, masks, bits) = (word(fields.group), word(fields.masks), word(fields.bits));

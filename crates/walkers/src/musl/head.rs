@@ -7,7 +7,7 @@
 use super::batch::Batch;
 use super::group::Group;
 use super::release::{HEAD, UNIT};
-use crate::Block;
+use crate::HeapBlock;
 
 /// A distance from a slot is kept modulo this.
 const WRAPS: u64 = 1 << 16;
@@ -18,7 +18,7 @@ const STEPS: u64 = 1 << 16;
 const MOVED: u8 = 7;
 
 /// The block in a slot. An error is one that could not be read.
-pub fn block(batch: &mut Batch, group: &Group, index: u64) -> Result<Option<Block>, ()> {
+pub fn block(batch: &mut Batch, group: &Group, index: u64) -> Result<Option<HeapBlock>, ()> {
     let from = group.slot(index);
     let end = from + group.stride - HEAD;
     let first = head(batch, from)?;
@@ -42,7 +42,7 @@ pub fn block(batch: &mut Batch, group: &Group, index: u64) -> Result<Option<Bloc
 }
 
 /// The block at an address, if its head says that it is there, and the bytes that its size is proven by are as musl writes them.
-fn at(batch: &mut Batch, group: &Group, index: u64, at: u64, end: u64, head: Head) -> Result<Option<Block>, ()> {
+fn at(batch: &mut Batch, group: &Group, index: u64, at: u64, end: u64, head: Head) -> Result<Option<HeapBlock>, ()> {
     let (bits, near, far) = head;
     let distance = far.map_or(u64::from(near), u64::from);
     if u64::from(bits & 31) != index || distance * UNIT != at - group.slot(0) || far.is_some() && near != 0 {
@@ -69,7 +69,7 @@ fn at(batch: &mut Batch, group: &Group, index: u64, at: u64, end: u64, head: Hea
         0..5 => tail[5 - left as usize] == 0,
         _ => tail[0] == 0 && batch.written(end - left, 1).ok_or(())? == [0],
     };
-    Ok(is_proven.then_some(Block { at, bytes: end - at - left }))
+    Ok(is_proven.then_some(HeapBlock { at, bytes: end - at - left }))
 }
 
 /// The byte of bits, the distance in two bytes, and that in four bytes if it has one.

@@ -3,7 +3,7 @@
 
 /// Releases that have the same structures.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Release {
+pub struct MuslRelease {
     /// Their name in reports.
     pub name: &'static str,
     /// Of `struct malloc_context`.
@@ -59,7 +59,7 @@ pub struct MetaFields {
     pub bits: usize,
 }
 
-impl Release {
+impl MuslRelease {
     /// The metas of an area.
     pub fn metas(&self) -> u64 {
         (AREA as usize - self.area.slots) as u64 / self.meta.bytes as u64
@@ -85,9 +85,9 @@ pub const CLASSES: [u64; 48] = [
 ];
 
 /// Every layout, the likeliest first.
-pub const ALL: &[Release] = &[NG];
+pub const ALL: &[MuslRelease] = &[NG];
 
-const NG: Release = Release {
+const NG: MuslRelease = MuslRelease {
     name: "mallocng",
     context: ContextFields { bytes: 928, free: 16, next: 24, left: 32, head: 56, tail: 64, usage: 464 },
     area: AreaFields { next: 8, count: 16, slots: 24 },

@@ -13,7 +13,7 @@ const NEAR: u64 = 64 << 10;
 
 /// Totals of the spans, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
+pub struct SpanTotals {
     /// Of all spans.
     pub all: u64,
     /// Of free ones that have not been given back.
@@ -34,7 +34,7 @@ pub fn fill(
     blocks: &Blocks,
     caches: &BTreeSet<u64>,
     walk: &mut Walk,
-) -> Totals {
+) -> SpanTotals {
     walk.breaks += found.breaks + blocks.breaks;
     walk.skipped += blocks.skipped;
     let spans = name(walk, "tcmalloc, spans");
@@ -50,7 +50,7 @@ pub fn fill(
         };
     }
     structures(memory, map, found, caches, walk);
-    let mut totals = Totals::default();
+    let mut totals = SpanTotals::default();
     for (number, span) in found.spans.iter().enumerate() {
         let bytes = span.to - span.from;
         totals.all = totals.all.saturating_add(bytes);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use super::release::Release;
+use super::release::TcmallocRelease;
 use crate::Memory;
 use crate::globals::each_word;
 
@@ -36,7 +36,7 @@ pub struct Central {
 }
 
 /// Reads the central lists: an array of structures that have their number.
-pub fn central(memory: &dyn Memory, globals: &Range<u64>, sizes: &[u64], release: &Release) -> Option<Central> {
+pub fn central(memory: &dyn Memory, globals: &Range<u64>, sizes: &[u64], release: &TcmallocRelease) -> Option<Central> {
     let fields = &release.central;
     let classes = sizes.len() as u64;
     let mut first = None;
@@ -62,7 +62,7 @@ pub fn central(memory: &dyn Memory, globals: &Range<u64>, sizes: &[u64], release
 
 /// The addresses of all thread caches. One is known by the sizes that its lists have. A global variable points to the first one, and each has
 /// the address of the next one.
-pub fn caches(memory: &dyn Memory, globals: &Range<u64>, sizes: &[u64], release: &Release) -> BTreeSet<u64> {
+pub fn caches(memory: &dyn Memory, globals: &Range<u64>, sizes: &[u64], release: &TcmallocRelease) -> BTreeSet<u64> {
     let (mut found, mut left) = (BTreeSet::new(), Vec::new());
     let is_cache = |at: u64| {
         at.is_multiple_of(8)
@@ -80,7 +80,7 @@ pub fn caches(memory: &dyn Memory, globals: &Range<u64>, sizes: &[u64], release:
     found
 }
 
-fn has_sizes(memory: &dyn Memory, at: u64, sizes: &[u64], release: &Release) -> bool {
+fn has_sizes(memory: &dyn Memory, at: u64, sizes: &[u64], release: &TcmallocRelease) -> bool {
     let size = |class: usize| {
         let place = at.checked_add((class * release.cache.list + release.cache.size) as u64)?;
         memory.word(place).map(|word| word & 0xffff_ffff)
@@ -89,7 +89,7 @@ fn has_sizes(memory: &dyn Memory, at: u64, sizes: &[u64], release: &Release) -> 
 }
 
 /// The lists of a thread cache. `None` if they cannot be read.
-pub fn of_cache(memory: &dyn Memory, at: u64, sizes: &[u64], release: &Release) -> Option<Vec<List>> {
+pub fn of_cache(memory: &dyn Memory, at: u64, sizes: &[u64], release: &TcmallocRelease) -> Option<Vec<List>> {
     let mut bytes = vec![0; release.cache.list * sizes.len()];
     memory.read(at, &mut bytes).then_some(())?;
     let list = |(class, bytes): (usize, &[u8])| {

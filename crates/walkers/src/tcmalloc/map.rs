@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::release::{ALL, Release};
+use super::release::{ALL, TcmallocRelease};
 use super::span::Span;
 use crate::globals::{each_piece, each_word, globals};
 use crate::{Memory, Window};
@@ -27,7 +27,7 @@ pub struct Map {
     /// The global variables that it lies among.
     pub globals: Range<u64>,
     /// The release by which it proves itself.
-    pub release: &'static Release,
+    pub release: &'static TcmallocRelease,
 }
 
 /// The spans of a map.
@@ -75,7 +75,7 @@ pub fn find(memory: &dyn Memory) -> Vec<Map> {
 
 /// The words among these variables that may be slots of a root, each with the leaf to which it would point. To look at a leaf takes some 50
 /// reads, and a program may have an array of a million pointers: a page with more than [`MOST_LEAVES`] of them is no part of a root.
-fn candidates(memory: &dyn Memory, range: &Range<u64>, release: &Release) -> Vec<(u64, u64)> {
+fn candidates(memory: &dyn Memory, range: &Range<u64>, release: &TcmallocRelease) -> Vec<(u64, u64)> {
     let page_of = |slot: u64| slot / PAGE;
     let mut all: Vec<(u64, u64)> = Vec::new();
     let mut begin = 0;
@@ -99,7 +99,7 @@ fn is_heap(memory: &dyn Memory, at: u64, bytes: u64) -> bool {
 }
 
 /// The slot of the root that must point to this leaf, if the spans of its first entries say that they are there.
-fn proven(memory: &dyn Memory, leaf: u64, release: &Release) -> Option<u64> {
+fn proven(memory: &dyn Memory, leaf: u64, release: &TcmallocRelease) -> Option<u64> {
     if !leaf.is_multiple_of(8) || !is_heap(memory, leaf, 8 << release.leaf_bits) {
         return None;
     }
@@ -123,7 +123,7 @@ fn proven(memory: &dyn Memory, leaf: u64, release: &Release) -> Option<u64> {
     None
 }
 
-fn span(memory: &dyn Memory, window: &mut Window, at: u64, release: &Release) -> Option<Span> {
+fn span(memory: &dyn Memory, window: &mut Window, at: u64, release: &TcmallocRelease) -> Option<Span> {
     // Most words that are no spans lead nowhere, and to ask for the mapping is cheaper than to read.
     let bytes = is_heap(memory, at, 8).then(|| window.bytes(at, release.span.bytes))??;
     Span::parse(at, bytes, release)

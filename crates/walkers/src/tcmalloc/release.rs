@@ -3,7 +3,7 @@
 
 /// Releases that have the same structures.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Release {
+pub struct TcmallocRelease {
     /// Their name in reports.
     pub name: &'static str,
     /// `kPageShift`: log2 of a page of tcmalloc.
@@ -69,9 +69,9 @@ pub struct CacheFields {
 pub const KNOWN: &str = "gperftools 2.8 to 2.18";
 
 /// Every layout, the likeliest first.
-pub const ALL: &[Release] = &[V2];
+pub const ALL: &[TcmallocRelease] = &[V2];
 
-const V2: Release = Release {
+const V2: TcmallocRelease = TcmallocRelease {
     name: "gperftools 2",
     page_shift: 13,
     root_bits: 17,

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use super::release::Release;
+use super::release::TcmallocRelease;
 use crate::Memory;
 use crate::globals::each_word;
 
@@ -13,7 +13,7 @@ use crate::globals::each_word;
 const LARGEST: u32 = 256 << 10;
 
 /// The bytes of each class, from class 0, which is none.
-pub fn find(memory: &dyn Memory, globals: &Range<u64>, release: &Release) -> Option<Vec<u64>> {
+pub fn find(memory: &dyn Memory, globals: &Range<u64>, release: &TcmallocRelease) -> Option<Vec<u64>> {
     let mut found = None;
     each_word(memory, globals, |at, word| {
         // The array can begin in the middle of a word.
@@ -29,7 +29,7 @@ pub fn find(memory: &dyn Memory, globals: &Range<u64>, release: &Release) -> Opt
     found
 }
 
-fn read(memory: &dyn Memory, at: u64, release: &Release) -> Option<Vec<u64>> {
+fn read(memory: &dyn Memory, at: u64, release: &TcmallocRelease) -> Option<Vec<u64>> {
     let mut bytes = vec![0; 4 * release.cache.lists];
     memory.read(at, &mut bytes).then_some(())?;
     let all = bytes.chunks_exact(4).map(|size| u32::from_le_bytes(size.try_into().expect("four bytes")));

@@ -1,6 +1,6 @@
 //! A span: pages that are one large block, blocks of one size, or free. In: the bytes of its `Span`. Out: its fields.
 
-use super::release::Release;
+use super::release::TcmallocRelease;
 
 /// What a span is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub struct Span {
 
 impl Span {
     /// Reads the fields. `None` if they cannot be those of a span.
-    pub fn parse(at: u64, bytes: &[u8], release: &Release) -> Option<Span> {
+    pub fn parse(at: u64, bytes: &[u8], release: &TcmallocRelease) -> Option<Span> {
         let fields = &release.span;
         let word = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
         let (start, length, bits) = (word(fields.start)?, word(fields.length)?, word(fields.bits)?);

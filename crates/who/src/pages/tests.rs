@@ -3,22 +3,28 @@ use proptest::prelude::*;
 use super::*;
 
 /// A block by its page, its place in it, its size and its site.
-fn block(page: u64, at: u64, size: u64, site: u32) -> Block {
-    Block { address: page * PAGE + at, size, of: site }
+fn block(page: u64, at: u64, size: u64, site: u32) -> LiveBlock {
+    LiveBlock { address: page * PAGE + at, size, of: site }
 }
 
 fn resident(ranges: &[Range<u64>]) -> Resident {
     Resident { mark: 2, ranges: ranges.iter().map(|pages| pages.start * PAGE..pages.end * PAGE).collect() }
 }
 
-fn ever(blocks: &[Block], more: &[Range<u64>]) -> Ever {
+fn ever(blocks: &[LiveBlock], more: &[Range<u64>]) -> Ever {
     let mut ever = Ever::default();
     blocks.iter().for_each(|block| ever.add(block.address, block.size));
     more.iter().for_each(|pages| ever.add(pages.start * PAGE, (pages.end - pages.start) * PAGE));
     ever
 }
 
-fn of(blocks: &[Block], sites: usize, more: &[Range<u64>], resident: Option<&Resident>, division: Division) -> Divided {
+fn of(
+    blocks: &[LiveBlock],
+    sites: usize,
+    more: &[Range<u64>],
+    resident: Option<&Resident>,
+    division: Division,
+) -> Divided {
     divide(
         blocks,
         |block| Some(block.of as usize).filter(|site| *site < sites),
@@ -97,14 +103,14 @@ fn a_block_over_the_edge_of_two_pages_pins_both() {
 
 #[test]
 fn addresses_of_a_damaged_trace_neither_hang_nor_overflow() {
-    let blocks = [block(1, 0, u64::MAX, 0), block(1, 0, 50, 1), Block { address: u64::MAX, size: 9, of: 0 }];
+    let blocks = [block(1, 0, u64::MAX, 0), block(1, 0, 50, 1), LiveBlock { address: u64::MAX, size: 9, of: 0 }];
     let pages = Resident { mark: 2, ranges: vec![0..u64::MAX] };
     let found = of(&blocks, 2, &[0..1 << 40], Some(&pages), Division::Sites);
     assert!(found.holding > 1 << 50, "{found:?}");
 }
 
 /// A slow count: page by page and byte by byte.
-fn slowly(blocks: &[Block], sites: usize, heap: &[u64]) -> Vec<u64> {
+fn slowly(blocks: &[LiveBlock], sites: usize, heap: &[u64]) -> Vec<u64> {
     let mut pinned = vec![0; sites];
     let mut owners = vec![None; 600 * PAGE as usize];
     for block in blocks {
@@ -131,7 +137,7 @@ proptest! {
         let mut address = 3 * PAGE;
         for (gap, size, of) in steps {
             address += gap;
-            blocks.push(Block { address, size, of });
+            blocks.push(LiveBlock { address, size, of });
             address += size;
         }
         let kept: Vec<u64> = (0..80).filter(|page| !holes.contains(page)).collect();

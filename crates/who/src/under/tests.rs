@@ -11,7 +11,7 @@ use proptest::collection::vec;
 use proptest::prelude::any;
 
 use super::*;
-use crate::tally::Block;
+use crate::tally::LiveBlock;
 
 /// The moment of a stop, whatever its time.
 fn moment() -> Moment {
@@ -118,9 +118,9 @@ fn a_block_keeps_its_thread_and_has_the_address_of_the_replay() {
 
 #[test]
 fn a_replay_of_something_else_is_refused() {
-    let block = |slot: u64, size| Block { address: slot, size, of: 0 };
+    let block = |slot: u64, size| LiveBlock { address: slot, size, of: 0 };
     let lies = |slot, size| Live { slot, address: 1 << 40, size };
-    let said = |blocks: &[Block], lie: &[Live]| {
+    let said = |blocks: &[LiveBlock], lie: &[Live]| {
         let mut taken = Tally::new(moment(), true, None).taken();
         taken.blocks = blocks.to_vec();
         put(&mut taken, &Placed { blocks: lie.to_vec(), ..Placed::default() }).err().unwrap_or_default()

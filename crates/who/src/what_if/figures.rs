@@ -6,7 +6,7 @@ use allocanary_trace::placed::Placed;
 
 use crate::ever::Ever;
 use crate::pages::{Division, divide};
-use crate::tally::Block;
+use crate::tally::LiveBlock;
 
 /// The heap of one replay at the moment, including the pool's pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -26,8 +26,8 @@ pub struct ReplayHeap {
 impl ReplayHeap {
     /// The heap by the addresses of a replay; `cpu` is its processor time in microseconds.
     pub fn of(placed: &Placed, cpu: f64) -> ReplayHeap {
-        let block = |live: &allocanary_trace::replay::Live| Block { address: live.address, size: live.size, of: 0 };
-        let blocks: Vec<Block> = placed.blocks.iter().map(block).collect();
+        let block = |live: &allocanary_trace::replay::Live| LiveBlock { address: live.address, size: live.size, of: 0 };
+        let blocks: Vec<LiveBlock> = placed.blocks.iter().map(block).collect();
         let mut ever = Ever::default();
         placed.used.iter().for_each(|range| ever.add(range.start, range.end - range.start));
         let all = divide(&blocks, |_| Some(0), 1, &ever, Some(&placed.residents()), Division::Sites);

@@ -65,7 +65,7 @@ fn a_site_has_the_stacks_that_the_table_puts_together() {
     let groups = Groups::of(&taken, false, &mut names, By::Function, &Folding::default());
     for site in &found.sites {
         let of = stacks(&taken, &groups, &site.name);
-        let is_of = |block: &&crate::Block| of.contains(&taken.totals[block.of as usize].key);
+        let is_of = |block: &&crate::LiveBlock| of.contains(&taken.totals[block.of as usize].key);
         assert_eq!(taken.blocks.iter().filter(is_of).map(|block| block.size).sum::<u64>(), site.live, "{}", site.name);
         assert_eq!(named(&found, &site.name).live, site.live);
     }

@@ -4,7 +4,7 @@
 use maud::{Markup, html};
 
 use crate::draw::markup::{candidate, prose};
-use crate::report::figures::{self, Block, Figure};
+use crate::report::figures::{self, Figure, FigureBlock};
 use allocanary_measure::summary::{Section, Verdict};
 
 /// The head of the study at `place`. If `several` studies are on the page, the head has the study's question.
@@ -27,7 +27,7 @@ pub fn head(place: usize, section: &Section, several: bool) -> Markup {
     }
 }
 
-fn table(section: &Section, blocks: &[Block]) -> Markup {
+fn table(section: &Section, blocks: &[FigureBlock]) -> Markup {
     let metrics = &section.about.metrics;
     html! {
         div.scroll tabindex="0" {
