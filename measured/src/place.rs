@@ -10,7 +10,7 @@ use std::sync::Arc;
 use allocanary_rows::Cell;
 use allocanary_rows::description::Description;
 use allocanary_rows::job::Job;
-use allocanary_rows::sample::{Answer, Sample};
+use allocanary_rows::sample::{CellAnswer, Sample};
 use tempfile::TempDir;
 
 use crate::problem::Problem;
@@ -66,7 +66,7 @@ impl Place {
     }
 
     /// A function that runs a cell in a fresh process each time. An answer with an error is a problem.
-    pub fn answers(&self, cell: Cell) -> Result<impl Fn() -> Result<Answer, Problem> + use<>, Problem> {
+    pub fn answers(&self, cell: Cell) -> Result<impl Fn() -> Result<CellAnswer, Problem> + use<>, Problem> {
         let program = self.binary(&format!("cell-{}", cell.allocator))?;
         let failed = |cell: &Cell, why: &dyn Display| Problem::Failed(format!("{}: {why}", cell.title()));
         let described = output(Command::new(&program).arg("describe").env_clear())?;

@@ -8,7 +8,7 @@ use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
-use allocanary_recorder::attached::{Asked, attach, detach};
+use allocanary_recorder::attached::{AttachedConfig, attach, detach};
 use allocanary_recorder::got::{
     ATTACH, Changed, DETACH, Definition, Function, LOOK_AGAIN, Reply, Request, STATE_ATTACHED, STATE_DETACHED,
     STATE_NEVER, Slots, comes_before, definition,
@@ -124,7 +124,7 @@ fn begin(request: &Request) -> Result<Reply, Reply> {
     }
     functions::DLCLOSE.store(functions[NAMES.len() - 1].real[0], SeqCst);
     let folder = request.folder.get(..request.length as usize).unwrap_or_default();
-    let asked = Asked { folder, limit: request.limit, rate: request.rate, stacks: request.stacks };
+    let asked = AttachedConfig { folder, limit: request.limit, rate: request.rate, stacks: request.stacks };
     let mut real = [0; CALLED];
     real.iter_mut().zip(functions.iter()).for_each(|(real, function)| *real = function.real[0]);
     // SAFETY: this thread waited outside of the allocator, and is the only one here; these functions are the program's.

@@ -8,7 +8,7 @@ use std::process::Stdio;
 use allocanary_rows::Phase;
 use allocanary_rows::job::Job;
 use allocanary_rows::program::{Figure, OverTime, Program};
-use allocanary_rows::sample::{Answer, Sample};
+use allocanary_rows::sample::{CellAnswer, Sample};
 use tempfile::tempdir;
 
 use super::bounded::Bounded;
@@ -23,14 +23,14 @@ fn row(candidate: &str, place: u32, repeat: u32) -> Sample {
     cell.settings = BTreeMap::new();
     cell.job = Job::of_program(Program { command: vec!["job".into()], ..Program::default() });
     let peak = (64 << 20) + u64::from(repeat) * 4096;
-    sample.answer = Some(Answer {
+    sample.answer = Some(CellAnswer {
         version: "1".into(),
         phases: vec![Phase::Start, Phase::Peak],
         requested_bytes: vec![0, 0],
         readings: BTreeMap::from([("peak_resident_bytes".to_string(), vec![Some(4096), Some(peak)])]),
         active_ns: 1_000_000_000 + u64::from(repeat) * 100_000,
         over_time: Some(OverTime { every_us: 1000, resident_kib: vec![peak >> 10] }),
-        ..Answer::default()
+        ..CellAnswer::default()
     });
     sample
 }

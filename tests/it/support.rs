@@ -14,7 +14,7 @@ use allocanary_rows::Cell;
 use allocanary_rows::Phase;
 use allocanary_rows::description::Description;
 use allocanary_rows::job::Job;
-use allocanary_rows::sample::{Answer, Sample};
+use allocanary_rows::sample::{CellAnswer, Sample};
 
 use super::bounded::Bounded;
 
@@ -137,14 +137,14 @@ pub fn run_cell(cell: &Cell) -> Result<Sample, String> {
 }
 
 /// The answer of a cell that must have one and no error.
-pub fn answer(cell: &Cell) -> Answer {
+pub fn answer(cell: &Cell) -> CellAnswer {
     let sample = run_cell(cell).unwrap_or_else(|problem| panic!("{}: {problem}", cell.title()));
     assert_eq!(sample.error, None, "{}", cell.title());
     sample.answer.unwrap()
 }
 
 /// A reading that must be there.
-pub fn reading(answer: &Answer, name: &str, phase: Phase) -> u64 {
+pub fn reading(answer: &CellAnswer, name: &str, phase: Phase) -> u64 {
     answer.reading(name, phase).unwrap_or_else(|| panic!("no {name} at {}", phase.name()))
 }
 

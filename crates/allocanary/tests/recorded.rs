@@ -10,7 +10,7 @@ use allocanary_trace::format::State;
 use allocanary_trace::info::{Info, info};
 use allocanary_trace::reader::Trace;
 use allocanary_trace::record::traces;
-use allocanary_who::{By, Folding, Names, sites};
+use allocanary_who::{By, Folding, FrameNames, sites};
 
 allocanary::install!(jemalloc, narenas = 2, wrap = Recording);
 
@@ -91,7 +91,7 @@ fn its_stacks_name_the_function_that_allocates() {
     let trace = Trace::open(path).unwrap();
     let stacks = trace.stacks().unwrap();
     let (taken, ..) = sites::take(&trace, sites::moment(&trace, None).unwrap(), false).unwrap();
-    let found = sites::find("recorded", &taken, None, &mut Names::of(&stacks), By::Function, &Folding::default());
+    let found = sites::find("recorded", &taken, None, &mut FrameNames::of(&stacks), By::Function, &Folding::default());
     let works = found.sites.iter().find(|site| site.name.ends_with("recorded::works"));
     assert!(works.is_some_and(|site| site.allocations >= BLOCKS + 150), "{works:?} of {:?}", found.sites);
     let own =

@@ -18,7 +18,7 @@ use allocanary_rows::Cell;
 use allocanary_rows::description::Description;
 use allocanary_rows::job::Job;
 use allocanary_rows::provenance::{self, Build, Built, Provenance};
-use allocanary_rows::sample::{Answer, Failure, FailureKind, SCHEMA, Sample};
+use allocanary_rows::sample::{CellAnswer, Failure, FailureKind, SCHEMA, Sample};
 use allocanary_sys::sys;
 
 /// The main function of a cell. The caller has declared the global allocator, and passes its description.
@@ -167,7 +167,7 @@ fn run(worker: &Worker, mut board: Board, cell: Cell) -> Sample {
         sample.error = sample.error.or(mismatch(&said.settings, &found, board.most_arenas()));
     }
     let unproven = allocator.unproven(&found);
-    sample.answer = Some(Answer { unproven, ..board.answer(&outcome, &latency, allocator.version(), found) });
+    sample.answer = Some(CellAnswer { unproven, ..board.answer(&outcome, &latency, allocator.version(), found) });
     sample
 }
 
@@ -283,9 +283,9 @@ impl<'a> Board<'a> {
         latency: &LatencyMeter,
         version: String,
         found: BTreeMap<String, String>,
-    ) -> Answer {
+    ) -> CellAnswer {
         let marked = || self.phases.iter().flatten();
-        Answer {
+        CellAnswer {
             version,
             found,
             unproven: BTreeMap::new(),
@@ -298,7 +298,7 @@ impl<'a> Board<'a> {
             latency: latency.latency(outcome.timed_every),
             verified: outcome.verified,
             notes: self.notes.clone(),
-            ..Answer::default()
+            ..CellAnswer::default()
         }
     }
 }

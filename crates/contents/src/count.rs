@@ -112,7 +112,7 @@ pub fn leaked(
 }
 
 /// What the names of holders come from.
-pub struct Names<'a> {
+pub struct HolderNames<'a> {
     /// The threads.
     pub threads: &'a [ThreadSnapshot],
     /// The variables of Python's modules.
@@ -125,7 +125,7 @@ pub fn holders(
     kinds: &Kinds,
     found: &Holders,
     paths: &Paths,
-    names: &Names,
+    names: &HolderNames,
     open: &Open,
 ) -> Vec<Holder> {
     let mut order: Vec<u32> = (0..found.all.len() as u32).filter(|at| found.all[*at as usize].1.blocks > 0).collect();
@@ -162,7 +162,7 @@ pub fn retained(
     found: &Holders,
     paths: &Paths,
     links: &Links,
-    names: &Names,
+    names: &HolderNames,
     open: &Open,
 ) -> Vec<Retained> {
     let one = |one: Retains| Retained {
@@ -177,7 +177,7 @@ pub fn retained(
     dominators::largest(heap, links, &found.entries, &kind).into_iter().map(one).collect()
 }
 
-fn name(heap: &TypedBlocks, key: Key, names: &Names, open: &Open) -> String {
+fn name(heap: &TypedBlocks, key: Key, names: &HolderNames, open: &Open) -> String {
     let thread = |index: u32| match names.threads.get(index as usize) {
         Some(thread) if !thread.name.is_empty() => format!("thread {} ({})", thread.name, thread.tid),
         Some(thread) => format!("thread {}", thread.tid),

@@ -5,7 +5,7 @@ use allocanary_heap::{Memory, PAGE, State};
 use crate::blocks::Blocks;
 use crate::contents::Contents;
 use crate::copy::Copy;
-use crate::count::{self, Names};
+use crate::count::{self, HolderNames};
 use crate::found::HeapGraph;
 use crate::holders::Holders;
 use crate::kinds::Kinds;
@@ -79,8 +79,8 @@ impl<'a> Snapshot<'a> {
         self.found.doubts.push(reason);
     }
 
-    fn names(&self) -> Names<'_> {
-        Names { threads: &self.threads, variables: &self.variables }
+    fn names(&self) -> HolderNames<'_> {
+        HolderNames { threads: &self.threads, variables: &self.variables }
     }
 
     /// What the roots lead to.

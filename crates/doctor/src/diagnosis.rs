@@ -8,7 +8,7 @@ use super::host::Surroundings;
 use super::identity::{PROFILER, ProcessAllocator, RECORDER, Sure, file_name, preload_of};
 use super::judgement::Advice;
 use super::notice::Notice;
-use super::page::{Page, Tone};
+use super::page::{TextPage, Tone};
 use super::process::Process;
 use super::remedies::{conclusion, remedies};
 use super::seen::{Libraries, Seen};
@@ -20,7 +20,7 @@ use allocanary_text::units::{Bytes, Unit};
 
 /// The diagnosis of this host, and of any program that is started from this environment.
 pub fn of_host(at: &Surroundings, variables: &Variables, look: Look) -> String {
-    let mut page = Page::new(look);
+    let mut page = TextPage::new(look);
     surroundings(&mut page, at);
     page.heading("What allocators make of it, if nobody sets anything");
     for default in defaults(at) {
@@ -34,7 +34,7 @@ pub fn of_host(at: &Surroundings, variables: &Variables, look: Look) -> String {
 
 /// The diagnosis of a running process, with the parts of its memory if it was read.
 pub fn of_process(process: &Process, reading: Option<&Reading>, look: Look) -> String {
-    let mut page = Page::new(look);
+    let mut page = TextPage::new(look);
     let flavours = process.identity.flavours();
     page.heading(&format!("Process {}: {}", process.pid, process.program));
     if !process.command.is_empty() {
@@ -62,7 +62,7 @@ pub fn of_process(process: &Process, reading: Option<&Reading>, look: Look) -> S
 }
 
 /// The remedies, and at the end what to do first.
-fn to_do(page: &mut Page, process: &Process, reading: &Reading) {
+fn to_do(page: &mut TextPage, process: &Process, reading: &Reading) {
     let remedies = remedies(reading, Some(process));
     for remedy in &remedies {
         page.item("", &format!("{}. {}", remedy.title(), remedy.details()), Tone::Plain);
@@ -83,7 +83,7 @@ fn to_do(page: &mut Page, process: &Process, reading: &Reading) {
 const OVERWRITTEN: &str = "unknown: the program has written over its environment, as setproctitle does, and what it was \
                            started with is gone from there; look where it is started (service, container, script)";
 
-fn surroundings(page: &mut Page, at: &Surroundings) {
+fn surroundings(page: &mut TextPage, at: &Surroundings) {
     page.heading("Host and container");
     for (label, text) in at.lines() {
         let doubt = label == "CPU quota" && at.cpus.trouble.is_some();
@@ -91,7 +91,7 @@ fn surroundings(page: &mut Page, at: &Surroundings) {
     }
 }
 
-fn allocators(page: &mut Page, process: &Process) {
+fn allocators(page: &mut TextPage, process: &Process) {
     let identity = &process.identity;
     let mut found = |label: &str, found: &ProcessAllocator| {
         let sure = match found.sure {
@@ -168,7 +168,7 @@ fn has_jemalloc(process: &Process) -> bool {
     process.identity.flavours().into_iter().any(Flavour::is_jemalloc)
 }
 
-fn memory(page: &mut Page, process: &Process, reading: Option<&Reading>) {
+fn memory(page: &mut TextPage, process: &Process, reading: Option<&Reading>) {
     let memory = &process.memory;
     let bytes = |size: Option<u64>| size.map_or_else(|| "unknown".to_string(), |size| Bytes(size).to_string());
     let kinds = format!(
@@ -223,7 +223,7 @@ fn parts_of(parts: &Mappings) -> String {
 }
 
 /// What the heap is. If it could not be divided into parts, the reason.
-fn divided(page: &mut Page, reading: &Reading) {
+fn divided(page: &mut TextPage, reading: &Reading) {
     page.item("divided", &answer::answer(reading), Tone::Plain);
     for heap in &reading.heaps {
         page.below(&answer::how_sure(heap), Tone::Plain);
@@ -255,7 +255,7 @@ fn most_of(parts: &Mappings, allocator: Flavour, threads: Option<u64>, divided: 
     format!("the most, {} of {}, is {said}", Bytes(most), Bytes(parts.rss()))
 }
 
-fn environment(page: &mut Page, remarks: &[Remark], subject: Option<&[Flavour]>) {
+fn environment(page: &mut TextPage, remarks: &[Remark], subject: Option<&[Flavour]>) {
     if remarks.is_empty() {
         let text = match subject {
             None => "no variable that configures an allocator is set, and jemalloc has no link in /etc",
@@ -279,7 +279,7 @@ fn environment(page: &mut Page, remarks: &[Remark], subject: Option<&[Flavour]>)
 }
 
 /// Settings in general, for programs that are started here.
-fn changes(page: &mut Page, advice: &[Advice]) {
+fn changes(page: &mut TextPage, advice: &[Advice]) {
     page.heading("Settings that follow the processors, ready to paste");
     let text = match advice {
         [] => "nothing: the settings fit",

@@ -18,7 +18,7 @@ pub enum Tone {
 }
 
 /// A page that is being written.
-pub struct Page {
+pub struct TextPage {
     look: Look,
     text: String,
 }
@@ -26,10 +26,10 @@ pub struct Page {
 /// The column at which the texts next to labels begin.
 const INDENT: usize = 14;
 
-impl Page {
+impl TextPage {
     /// An empty page.
     pub fn new(look: Look) -> Self {
-        Page { look, text: String::new() }
+        TextPage { look, text: String::new() }
     }
 
     /// A heading, with a blank line above.
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn texts_wrap_beside_their_labels() {
-        let mut page = Page::new(Look { color: false, width: 40 });
+        let mut page = TextPage::new(Look { color: false, width: 40 });
         page.heading("head");
         page.item("label", "some words that do not fit one line", Tone::Bad);
         page.item("A_VERY_LONG_LABEL", "text", Tone::Plain);
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn what_another_process_wrote_cannot_steer_the_terminal() {
-        let mut page = Page::new(Look { color: false, width: 80 });
+        let mut page = TextPage::new(Look { color: false, width: 80 });
         page.verbatim("MALLOC_CONF=\x1b[2J");
         page.item("path", "/a\nb", Tone::Plain);
         page.item("X\u{9b}", "\u{202e}b", Tone::Plain);
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn colours_are_there_only_where_they_may_be() {
-        let mut page = Page::new(Look { color: true, width: 80 });
+        let mut page = TextPage::new(Look { color: true, width: 80 });
         page.item("label", "text", Tone::Good);
         assert_eq!(page.finish(), "  label       \x1b[32mtext\x1b[0m\n");
     }

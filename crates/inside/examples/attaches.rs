@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use allocanary_inside::attach::{Asked, Recorder, Refusal};
+use allocanary_inside::attach::{Recorder, RecorderRequest, Refusal};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -22,7 +22,7 @@ fn main() {
         eprintln!("storm: wanted three numbers; found {arguments:?}");
         std::process::exit(2);
     };
-    let asked = Asked { folder: Path::new(folder).into(), limit: 256 << 20, rate: 1, stacks: 1 };
+    let asked = RecorderRequest { folder: Path::new(folder).into(), limit: 256 << 20, rate: 1, stacks: 1 };
     let (mut done, mut no_thread, mut differ, mut others, mut left, mut words) = (0, 0, 0, Vec::new(), 0, 0);
     let (mut in_ms, mut out_ms) = (Vec::new(), Vec::new());
     let tables = protected_tables(pid);

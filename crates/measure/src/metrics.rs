@@ -8,7 +8,7 @@ use allocanary_rows::Phase;
 use allocanary_rows::error::{Error, Result};
 use allocanary_rows::perhaps;
 use allocanary_rows::sample::HEAP_PEAK;
-use allocanary_rows::sample::{Answer, Sample};
+use allocanary_rows::sample::{CellAnswer, Sample};
 use allocanary_text::units::Unit;
 
 /// One number of a sample.
@@ -32,7 +32,7 @@ pub type Name = Cow<'static, str>;
 #[derive(Clone, Copy)]
 enum Source {
     /// Computed from a row.
-    Row(fn(&Sample, &Answer) -> Option<f64>),
+    Row(fn(&Sample, &CellAnswer) -> Option<f64>),
     /// Read from the output of the user's program, under the metric's name.
     Named,
 }
@@ -79,47 +79,47 @@ const fn metric(
     unit: Unit,
     better: Better,
     about: &'static str,
-    of: fn(&Sample, &Answer) -> Option<f64>,
+    of: fn(&Sample, &CellAnswer) -> Option<f64>,
 ) -> Metric {
     Metric { name: Cow::Borrowed(name), unit, better, about, of: Source::Row(of) }
 }
 
 /// A reading at a phase.
-fn at(answer: &Answer, name: &str, phase: Phase) -> Option<f64> {
+fn at(answer: &CellAnswer, name: &str, phase: Phase) -> Option<f64> {
     answer.reading(name, phase).map(|value| value as f64)
 }
 
 /// The mark at which the work was over: idle, or for a program that ended its peak.
-fn over(answer: &Answer) -> Phase {
+fn over(answer: &CellAnswer) -> Phase {
     if answer.phases.contains(&Idle) { Idle } else { Peak }
 }
 
 /// The value of a counter that only grows, when the work was over.
-fn until_idle(answer: &Answer, name: &str) -> Option<f64> {
+fn until_idle(answer: &CellAnswer, name: &str) -> Option<f64> {
     Some(at(answer, name, over(answer))? - at(answer, name, Phase::Start)?)
 }
 
 /// The value of a highest reading, when the work was over.
-fn most(answer: &Answer, name: &str) -> Option<f64> {
+fn most(answer: &CellAnswer, name: &str) -> Option<f64> {
     at(answer, name, over(answer))
 }
 
 /// The most resident memory until idle. A replay's process also has the operations and the tables of the replay: there it is
 /// the highest resident heap.
-pub fn peak(answer: &Answer) -> Option<f64> {
+pub fn peak(answer: &CellAnswer) -> Option<f64> {
     let heap = answer.notes.get(HEAP_PEAK).map(|bytes| *bytes as f64);
     heap.or_else(|| most(answer, "peak_resident_bytes"))
 }
 
 /// A note of the workload, divided by its operations.
-fn per_op(answer: &Answer, note: &str) -> Option<f64> {
+fn per_op(answer: &CellAnswer, note: &str) -> Option<f64> {
     (answer.operations > 0).then_some(*answer.notes.get(note)? as f64 / answer.operations as f64)
 }
 
 /// The worst idle reading of a workload: the resident memory that it added, divided by its requested bytes at that time. The
 /// memory at start is subtracted, because it would dominate requested bytes of a few MiB. `None` if there was only one idle
 /// reading: `resident_per_requested` is then enough.
-fn worst_idle(answer: &Answer) -> Option<f64> {
+fn worst_idle(answer: &CellAnswer) -> Option<f64> {
     let start = answer.reading("resident_bytes", Start)?;
     let rests = answer.each("resident_bytes", Idle);
     let ratios =
@@ -317,7 +317,7 @@ mod tests {
             let values: Vec<Option<u64>> = phases.iter().map(|(_, value)| Some(*value)).collect();
             let readings = ["threads", "processes"].map(|name| (name.to_string(), values.clone()));
             let phases = phases.iter().map(|(phase, _)| *phase).collect();
-            row.answer = Some(Answer { phases, readings: readings.into_iter().collect(), ..Answer::default() });
+            row.answer = Some(CellAnswer { phases, readings: readings.into_iter().collect(), ..CellAnswer::default() });
             ["threads", "processes"].map(|name| metric_of_all(name).of(&row))
         };
         assert_eq!(of(&[(Start, 1), (Ready, 4), (Peak, 32), (Idle, 4)]), [Some(32.0); 2]);
@@ -330,7 +330,7 @@ mod tests {
         let mut row: Sample = serde_json::from_str(row).unwrap();
         row.error = None;
         let readings = [("peak_resident_bytes".to_string(), vec![Some(900)])].into_iter().collect();
-        row.answer = Some(Answer { phases: vec![Idle], readings, ..Answer::default() });
+        row.answer = Some(CellAnswer { phases: vec![Idle], readings, ..CellAnswer::default() });
         let peak = |row: &Sample| metric_of_all("peak").of(row);
         assert_eq!(peak(&row), Some(900.0));
         row.answer.as_mut().unwrap().notes.insert(HEAP_PEAK.into(), 700);
@@ -339,7 +339,7 @@ mod tests {
 
     #[test]
     fn the_worst_of_several_rests_counts_and_other_metrics_take_the_last() {
-        let rests = |rests: &[(u64, u64)]| Answer {
+        let rests = |rests: &[(u64, u64)]| CellAnswer {
             phases: std::iter::once(Start).chain(rests.iter().map(|_| Idle)).collect(),
             requested_bytes: std::iter::once(0).chain(rests.iter().map(|(_, live)| *live)).collect(),
             readings: std::iter::once((
@@ -347,7 +347,7 @@ mod tests {
                 std::iter::once(Some(10)).chain(rests.iter().map(|(rss, _)| Some(*rss))).collect(),
             ))
             .collect(),
-            ..Answer::default()
+            ..CellAnswer::default()
         };
         let several = rests(&[(110, 100), (130, 50), (60, 50)]);
         assert_eq!(worst_idle(&several), Some(2.4));

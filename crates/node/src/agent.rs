@@ -14,7 +14,7 @@ use crate::costs::Costs;
 use crate::group::Membership;
 use crate::known::{Known, rows};
 use crate::look::{Counting, Look, LookRequest, Seen};
-use crate::names::Names;
+use crate::names::PodNames;
 use crate::schedule::{Budget, Step, next, step};
 use crate::stat::{Key, Status};
 use crate::world::{Charged, World};
@@ -50,7 +50,7 @@ pub struct Agent<W> {
     for_profiles: Budget,
     known: BTreeMap<Key, Known>,
     groups: BTreeMap<Membership, Charged>,
-    names: Names,
+    names: PodNames,
     /// When the kubelet told them, in milliseconds since 1970.
     named: Option<u64>,
     /// When all were last counted, in milliseconds since 1970.
@@ -80,7 +80,7 @@ impl<W: World> Agent<W> {
             for_profiles: Budget::new(share * FOR_PROFILES),
             known: BTreeMap::new(),
             groups: BTreeMap::new(),
-            names: Names::default(),
+            names: PodNames::default(),
             named: None,
             counted: None,
             walks: 0,
@@ -246,7 +246,7 @@ impl<W: World> Agent<W> {
     }
 
     /// What the kubelet says.
-    pub fn named(&mut self, names: Names) {
+    pub fn named(&mut self, names: PodNames) {
         let refused = names.refused;
         self.unnamed = (refused > 0).then(|| format!("the kubelet told {refused} pods whose names cannot be names"));
         (self.names, self.named) = (names, Some(self.world.time()));

@@ -225,7 +225,7 @@ fn pods_and_containers_without_a_name_are_known() {
             r#"{{"items":[{{"metadata":{{"name":"web-1","namespace":"shop","uid":"{uid}"}},
             "status":{{"containerStatuses":[{{"name":"web","containerID":"containerd://{id}"}}]}}}}]}}"#
         );
-        Names::parse(text.as_bytes()).unwrap()
+        PodNames::parse(text.as_bytes()).unwrap()
     };
     agent.named(pods("another"));
     assert_eq!(agent.nameless(), BTreeSet::from([id.clone()]), "the container was restarted");

@@ -9,8 +9,8 @@ use allocanary_rows::fleet::{Report, Sent};
 use bytes::Bytes;
 
 use crate::metrics;
-use crate::names::Names;
-use crate::server::{Get, Page};
+use crate::names::PodNames;
+use crate::server::{Get, HttpPage};
 
 /// How a report becomes a page for a person.
 pub type Show = fn(&Report) -> String;
@@ -43,7 +43,7 @@ impl Shown {
 #[derive(Debug, Default)]
 pub struct Desk {
     shown: Mutex<Arc<Shown>>,
-    told: Mutex<Option<Result<Names, String>>>,
+    told: Mutex<Option<Result<PodNames, String>>>,
     sent: Mutex<Option<Sent>>,
     #[cfg(feature = "otlp")]
     news: tokio::sync::Notify,
@@ -69,7 +69,7 @@ impl Desk {
     }
 
     /// Puts down what the kubelet says.
-    pub fn tell(&self, told: Result<Names, String>) {
+    pub fn tell(&self, told: Result<PodNames, String>) {
         *lock(&self.told) = Some(told);
     }
 
@@ -91,16 +91,16 @@ impl Desk {
     }
 
     /// Takes what the kubelet has said since it was last taken.
-    pub fn take(&self) -> Option<Result<Names, String>> {
+    pub fn take(&self) -> Option<Result<PodNames, String>> {
         lock(&self.told).take()
     }
 }
 
 /// The pages. One without a count for `patience` is not well, and `/healthz` says so.
-pub fn pages(desk: &Arc<Desk>, show: Show, patience: Duration) -> Vec<Page> {
+pub fn pages(desk: &Arc<Desk>, show: Show, patience: Duration) -> Vec<HttpPage> {
     let page = |path, kind, get: fn(&Shown, Show) -> Result<Bytes, String>| {
         let desk = desk.clone();
-        Page { path, kind, get: Get::Now(Box::new(move || get(&desk.shown(), show))) }
+        HttpPage { path, kind, get: Get::Now(Box::new(move || get(&desk.shown(), show))) }
     };
     let health = {
         let desk = desk.clone();
@@ -118,7 +118,7 @@ pub fn pages(desk: &Arc<Desk>, show: Show, patience: Duration) -> Vec<Page> {
         page("/report", "text/html; charset=utf-8", |shown, show| {
             shown.page.get_or_init(|| Ok(Bytes::from(show(&shown.report)))).clone()
         }),
-        Page { path: "/healthz", kind: "text/plain; charset=utf-8", get: Get::Now(health) },
+        HttpPage { path: "/healthz", kind: "text/plain; charset=utf-8", get: Get::Now(health) },
     ]
 }
 

@@ -8,7 +8,7 @@ use allocanary_rows::fleet::{Bound, ContainerState, Follows, Part, Parts};
 
 use crate::group::Membership;
 use crate::look::{HeapState, ProcessIdentity};
-use crate::names::Names;
+use crate::names::PodNames;
 use crate::schedule::Waiting;
 use crate::stat::{Key, Status};
 use crate::world::Charged;
@@ -115,7 +115,7 @@ impl Known {
 /// The rows of all processes. `groups` is asked once for each container.
 pub fn rows(
     known: &BTreeMap<Key, Known>,
-    names: &Names,
+    names: &PodNames,
     groups: &BTreeMap<Membership, Charged>,
 ) -> Vec<ContainerState> {
     let mut by_place: BTreeMap<&Membership, Vec<&Known>> = BTreeMap::new();
@@ -141,7 +141,7 @@ fn labels_of(row: &ContainerState) -> [String; 3] {
     [row.namespace.clone(), row.pod.clone(), row.container.clone()]
 }
 
-fn row(place: &Membership, all: &[&Known], names: &Names, charged: Charged) -> ContainerState {
+fn row(place: &Membership, all: &[&Known], names: &PodNames, charged: Charged) -> ContainerState {
     let mut row =
         ContainerState { charged: charged.anonymous, quota_milli: charged.quota_milli(), ..ContainerState::default() };
     name(&mut row, place, names);
@@ -190,7 +190,7 @@ fn arenas(one: &Known) -> Option<u64> {
 }
 
 /// The names of the group.
-fn name(row: &mut ContainerState, place: &Membership, names: &Names) {
+fn name(row: &mut ContainerState, place: &Membership, names: &PodNames) {
     let short = |id: &str| id.chars().take(12).collect::<String>();
     row.container = match &place.container {
         Some(id) => short(id),
@@ -270,7 +270,7 @@ mod tests {
             "status":{{"containerStatuses":[{}]}}}}]}}"#,
             ids.iter().map(container).collect::<Vec<_>>().join(",")
         );
-        let names = Names::parse(names.as_bytes()).unwrap();
+        let names = PodNames::parse(names.as_bytes()).unwrap();
         let own = ids.iter().flat_map(|id| {
             ["", "/init", "/system.slice/x.service"].map(|below| format!("/kubepods/pod{uid}/{id}{below}"))
         });
@@ -293,7 +293,7 @@ mod tests {
     fn one(all: Vec<Known>) -> ContainerState {
         let keys = (1..).map(|pid| Key { pid, start: 1, program: (0, 0) });
         let known: BTreeMap<Key, Known> = keys.zip(all).collect();
-        let mut rows = rows(&known, &Names::default(), &BTreeMap::new());
+        let mut rows = rows(&known, &PodNames::default(), &BTreeMap::new());
         assert_eq!(rows.len(), 1);
         rows.remove(0)
     }
@@ -394,15 +394,15 @@ mod tests {
             r#"{{"items":[{{"metadata":{{"name":"web-1","namespace":"shop","uid":"{uid}"}},
             "status":{{"containerStatuses":[{{"name":"web","image":"i:1","containerID":"containerd://{id}"}}]}}}}]}}"#
         );
-        let names = Names::parse(text.as_bytes()).unwrap();
+        let names = PodNames::parse(text.as_bytes()).unwrap();
         let place = Membership { pod: Some(uid.into()), container: Some(id), ..Membership::default() };
-        let named = |names: &Names, place: &Membership| {
+        let named = |names: &PodNames, place: &Membership| {
             let row = row(place, &[], names, Charged::default());
             (row.namespace, row.pod, row.container, row.image)
         };
         let told = |all: [&str; 4]| all.map(String::from).into();
         assert_eq!(named(&names, &place), told(["shop", "web-1", "web", "i:1"]));
-        assert_eq!(named(&Names::default(), &place), told(["", uid, "abababababab", ""]));
+        assert_eq!(named(&PodNames::default(), &place), told(["", uid, "abababababab", ""]));
         let pause = Membership { container: Some("cd".repeat(32)), ..place };
         assert_eq!(named(&names, &pause), told(["shop", "web-1", "cdcdcdcdcdcd", ""]));
         let unit = Membership { group: "nginx.service".into(), path: "/nginx.service".into(), ..Membership::default() };

@@ -21,7 +21,7 @@ pub struct Pod {
 
 /// The pods of a node, by UID and, for static pods, by the hash that the kubelet uses in place of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Names {
+pub struct PodNames {
     pods: BTreeMap<String, Pod>,
     /// Pods whose names were refused.
     pub refused: usize,
@@ -90,12 +90,12 @@ const TEMPLATE: &str = "pod-template-hash";
 /// The annotation with the hash that a static pod has in its groups.
 const HASH: &str = "kubernetes.io/config.hash";
 
-impl Names {
+impl PodNames {
     /// Parses the kubelet's answer. The error says what was wanted.
-    pub fn parse(text: &[u8]) -> Result<Names, String> {
+    pub fn parse(text: &[u8]) -> Result<PodNames, String> {
         let list: List = serde_json::from_slice(text)
             .map_err(|error| format!("wanted a PodList as JSON, found something else: {error}"))?;
-        let mut names = Names::default();
+        let mut names = PodNames::default();
         for item in list.items.unwrap_or_default() {
             let uid = item.metadata.uid.to_ascii_lowercase();
             let hash =
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn pods_containers_and_workloads_have_names() {
-        let names = Names::parse(&list(&web())).unwrap();
+        let names = PodNames::parse(&list(&web())).unwrap();
         let pod = names.pod(UID).unwrap();
         assert_eq!((pod.namespace.as_str(), pod.name.as_str()), ("shop", "web-5d8f9c7b6-x2x4z"));
         assert_eq!(pod.workload, "deployment/web");
@@ -175,7 +175,7 @@ mod tests {
     fn a_static_pod_is_known_by_its_hash_and_is_of_no_workload() {
         let pod = r#"{"metadata":{"name":"etcd-n1","namespace":"kube-system","uid":"U1","annotations":{"kubernetes.io/config.hash":"0abc"},
             "ownerReferences":[{"kind":"Node","name":"n1","controller":true}]},"status":{}}"#;
-        let names = Names::parse(&list(pod)).unwrap();
+        let names = PodNames::parse(&list(pod)).unwrap();
         assert_eq!(names.pod("0abc").unwrap().name, "etcd-n1");
         assert_eq!((names.pod("u1").is_some(), names.pod("0abc").unwrap().workload.as_str()), (true, ""));
     }
@@ -183,12 +183,12 @@ mod tests {
     #[test]
     fn a_kubelet_that_lies_is_refused_and_one_without_pods_has_none() {
         let lie = web().replace("\"shop\"", "\"shop\\\"} 1\\n\"");
-        let names = Names::parse(&list(&lie)).unwrap();
+        let names = PodNames::parse(&list(&lie)).unwrap();
         assert_eq!((names.pod(UID), names.refused), (None, 1));
-        assert!(Names::parse(b"<html>404</html>").unwrap_err().contains("PodList"));
-        assert_eq!(Names::parse(b"{\"items\":null}").unwrap(), Names::default());
-        assert!(Names::parse(&list("{\"metadata\":{}}")).is_err());
+        assert!(PodNames::parse(b"<html>404</html>").unwrap_err().contains("PodList"));
+        assert_eq!(PodNames::parse(b"{\"items\":null}").unwrap(), PodNames::default());
+        assert!(PodNames::parse(&list("{\"metadata\":{}}")).is_err());
         let long = web().replace("shop", &"a".repeat(300));
-        assert_eq!(Names::parse(&list(&long)).unwrap().refused, 1);
+        assert_eq!(PodNames::parse(&list(&long)).unwrap().refused, 1);
     }
 }

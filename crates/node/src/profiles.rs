@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use crate::desk::Desk;
 use crate::look::NoProfile;
 use crate::metrics::plain;
-use crate::server::{Get, Later, Page, Refusal, WITHIN};
+use crate::server::{Get, HttpPage, Later, Refusal, WITHIN};
 
 /// What is left of a connection's time to say that it was too short.
 const SPARE: Duration = Duration::from_millis(500);
@@ -26,7 +26,7 @@ const WANTED: &str = "wanted ?pid=N, or one or more of ?namespace=, &pod= and &c
 type Answer = Result<Bytes, Refusal>;
 
 /// A request that waits. While it is there, others are refused.
-pub struct Asked {
+pub struct ProfileRequest {
     /// The process.
     pub pid: u32,
     /// Whether it was found by the names of its container, at the last count.
@@ -35,7 +35,7 @@ pub struct Asked {
     _turn: OwnedSemaphorePermit,
 }
 
-impl Asked {
+impl ProfileRequest {
     /// Whether nobody waits for it any more.
     pub fn is_given_up(&self) -> bool {
         self.tell.is_closed()
@@ -62,7 +62,7 @@ fn refuse(status: StatusCode, why: impl Into<String>) -> Answer {
 }
 
 /// The pages: a list, and the profile of one process.
-pub fn pages(desk: &Arc<Desk>, queue: Sender<Asked>) -> [Page; 2] {
+pub fn pages(desk: &Arc<Desk>, queue: Sender<ProfileRequest>) -> [HttpPage; 2] {
     let listed = desk.clone();
     let list = Get::Now(Box::new(move || Ok(list(&listed.shown().report).into())));
     let (desk, turns) = (desk.clone(), Arc::new(Semaphore::new(1)));
@@ -71,16 +71,16 @@ pub fn pages(desk: &Arc<Desk>, queue: Sender<Asked>) -> [Page; 2] {
         Box::pin(async move { ask(asked?, &queue, turns).await })
     };
     [
-        Page { path: "/debug/pprof/", kind: "text/plain; charset=utf-8", get: list },
-        Page { path: "/debug/pprof/heap", kind: "application/octet-stream", get: Get::Later(Box::new(get)) },
+        HttpPage { path: "/debug/pprof/", kind: "text/plain; charset=utf-8", get: list },
+        HttpPage { path: "/debug/pprof/heap", kind: "application/octet-stream", get: Get::Later(Box::new(get)) },
     ]
 }
 
-async fn ask((pid, is_named): (u32, bool), queue: &Sender<Asked>, turns: Arc<Semaphore>) -> Answer {
+async fn ask((pid, is_named): (u32, bool), queue: &Sender<ProfileRequest>, turns: Arc<Semaphore>) -> Answer {
     let busy = |why: &str| refuse(StatusCode::SERVICE_UNAVAILABLE, format!("{why}: ask again"));
     let Ok(turn) = turns.try_acquire_owned() else { return busy("the profile of another process is being read") };
     let (tell, told) = oneshot::channel();
-    let asked = Asked { pid, is_named, tell, _turn: turn };
+    let asked = ProfileRequest { pid, is_named, tell, _turn: turn };
     if queue.send(asked).is_err() {
         return busy("the agent ends");
     }

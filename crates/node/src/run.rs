@@ -18,10 +18,10 @@ use crate::client::{Trust, fetch, runtime};
 use crate::costs::{Clock, Costs, Work, resident};
 use crate::desk::{Desk, Shown, pages};
 use crate::look::{Look, NoProfile};
-use crate::names::Names;
+use crate::names::PodNames;
 #[cfg(feature = "otlp")]
 use crate::otlp::Sender;
-use crate::profiles::{self, Asked};
+use crate::profiles::{self, ProfileRequest};
 use crate::schedule::Step;
 use crate::server::serve;
 use crate::world::{Kernel, World};
@@ -101,7 +101,7 @@ impl<'a, W: World> Runner<'a, W> {
     }
 
     /// Reads a profile for whoever asks, if that is still wanted.
-    fn profile(&mut self, asked: Asked) {
+    fn profile(&mut self, asked: ProfileRequest) {
         if asked.is_given_up() {
             return;
         }
@@ -137,7 +137,7 @@ impl<'a, W: World> Runner<'a, W> {
         read
     }
 
-    fn heard(&mut self, told: Result<Names, String>) {
+    fn heard(&mut self, told: Result<PodNames, String>) {
         match told {
             Ok(names) => self.agent.named(names),
             Err(error) => self.agent.nameless_because(error),
@@ -160,7 +160,7 @@ pub fn once(options: &Options, look: &mut dyn Look) -> Result<Report, String> {
 fn once_in<W: World>(world: W, options: &Options, look: &mut dyn Look) -> Result<Report, String> {
     let mut runner = Runner::new(world, options, look);
     if let Some((url, trust)) = &options.kubelet {
-        runner.heard(runtime()?.block_on(fetch(url, trust)).and_then(|text| Names::parse(&text)));
+        runner.heard(runtime()?.block_on(fetch(url, trust)).and_then(|text| PodNames::parse(&text)));
     }
     runner.count();
     while let Some(at) = runner.agent.untried(runner.begun.elapsed()) {
@@ -226,7 +226,7 @@ fn show_now<W: World>(runner: &mut Runner<W>, desk: &Desk) {
 }
 
 /// The loop: it ends never.
-fn work<W: World>(runner: &mut Runner<W>, desk: &Desk, asks: &Receiver<Asked>) {
+fn work<W: World>(runner: &mut Runner<W>, desk: &Desk, asks: &Receiver<ProfileRequest>) {
     let (mut busy, mut shown, mut is_old) = (Instant::now(), Some(Instant::now()), false);
     loop {
         // One at a time: a person waits for it.
@@ -272,7 +272,7 @@ async fn ask_names(url: String, trust: Trust, desk: Arc<Desk>) {
     loop {
         let shown = desk.shown();
         if asking.is_due(begun.elapsed(), &shown.nameless) {
-            let told = fetch(&url, &trust).await.and_then(|text| Names::parse(&text));
+            let told = fetch(&url, &trust).await.and_then(|text| PodNames::parse(&text));
             match &told {
                 Ok(_) => asking.answered(begun.elapsed(), &shown.nameless),
                 Err(_) => asking.failed(),

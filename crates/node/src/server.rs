@@ -29,7 +29,7 @@ const MOST_HEAD: usize = 8192;
 const BACK_OFF: Duration = Duration::from_millis(100);
 
 /// A page: its path, its type, and who has it.
-pub struct Page {
+pub struct HttpPage {
     /// `/metrics`.
     pub path: &'static str,
     /// The type of its content.
@@ -67,11 +67,11 @@ struct Limits {
 }
 
 /// Serves for ever. Runs on the thread of a runtime that has I/O and time.
-pub async fn serve(listener: StdListener, pages: Arc<Vec<Page>>) -> std::io::Result<()> {
+pub async fn serve(listener: StdListener, pages: Arc<Vec<HttpPage>>) -> std::io::Result<()> {
     serve_within(listener, pages, Limits { open: MOST_OPEN, head: HEAD_WITHIN, whole: WITHIN }).await
 }
 
-async fn serve_within(listener: StdListener, pages: Arc<Vec<Page>>, limits: Limits) -> std::io::Result<()> {
+async fn serve_within(listener: StdListener, pages: Arc<Vec<HttpPage>>, limits: Limits) -> std::io::Result<()> {
     listener.set_nonblocking(true)?;
     let listener = TcpListener::from_std(listener)?;
     let room = Arc::new(Semaphore::new(limits.open));
@@ -91,7 +91,7 @@ async fn serve_within(listener: StdListener, pages: Arc<Vec<Page>>, limits: Limi
     }
 }
 
-async fn connection(stream: TcpStream, pages: Arc<Vec<Page>>, head: Duration) {
+async fn connection(stream: TcpStream, pages: Arc<Vec<HttpPage>>, head: Duration) {
     let service = service_fn(move |request| {
         let pages = pages.clone();
         async move { Ok::<_, Infallible>(answer(&request, &pages).await) }
@@ -106,7 +106,7 @@ async fn connection(stream: TcpStream, pages: Arc<Vec<Page>>, head: Duration) {
         .await;
 }
 
-async fn answer<B>(request: &Request<B>, pages: &[Page]) -> Response<Full<Bytes>> {
+async fn answer<B>(request: &Request<B>, pages: &[HttpPage]) -> Response<Full<Bytes>> {
     if request.method() != Method::GET && request.method() != Method::HEAD {
         return refused(StatusCode::METHOD_NOT_ALLOWED, "wanted GET");
     }
@@ -152,13 +152,17 @@ mod tests {
 
     fn served(listener: StdListener, limits: Limits) {
         let pages = vec![
-            Page { path: "/metrics", kind: "text/plain", get: Get::Now(Box::new(|| Ok(Bytes::from_static(b"x 1\n")))) },
-            Page {
+            HttpPage {
+                path: "/metrics",
+                kind: "text/plain",
+                get: Get::Now(Box::new(|| Ok(Bytes::from_static(b"x 1\n")))),
+            },
+            HttpPage {
                 path: "/never",
                 kind: "text/plain",
                 get: Get::Later(Box::new(|_| Box::pin(std::future::pending()))),
             },
-            Page {
+            HttpPage {
                 path: "/late",
                 kind: "text/plain",
                 get: Get::Later(Box::new(|query| {
@@ -166,7 +170,7 @@ mod tests {
                     Box::pin(async move { Ok(query) })
                 })),
             },
-            Page { path: "/broken", kind: "text/plain", get: Get::Now(Box::new(|| Err("no".into()))) },
+            HttpPage { path: "/broken", kind: "text/plain", get: Get::Now(Box::new(|| Err("no".into()))) },
         ];
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -13,7 +13,7 @@ use crate::undisturbed::undisturbed;
 use allocanary_trace::format::STAMP_TICKS;
 
 /// What the command requests.
-pub struct Asked<'a> {
+pub struct AttachedConfig<'a> {
     /// The folder of the trace: an absolute path.
     pub folder: &'a [u8],
     /// The largest size of the trace in bytes.
@@ -37,7 +37,7 @@ pub fn opened() {
 ///
 /// Only one thread at a time may call this, and it must be outside all calls of the recorder. `real` must be the
 /// functions that the program's calls would reach without the recorder.
-pub unsafe fn attach(asked: &Asked, real: [usize; 5]) -> Result<(), i32> {
+pub unsafe fn attach(asked: &AttachedConfig, real: [usize; 5]) -> Result<(), i32> {
     if !config::is_waiting() {
         return Err(libc::EALREADY);
     }

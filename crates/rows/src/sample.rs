@@ -30,7 +30,7 @@ pub struct Sample {
     pub cell: Cell,
     /// The measured values. A row with an error may have them too, if there is something to keep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub answer: Option<Answer>,
+    pub answer: Option<CellAnswer>,
     /// Why there is no answer, or why the answer does not count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Failure>,
@@ -92,7 +92,7 @@ impl Sample {
 
 /// What a cell measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Answer {
+pub struct CellAnswer {
     /// The version of the linked allocator.
     pub version: String,
     /// The values of the requested settings in the process, including settings from passed-on variables.
@@ -137,7 +137,7 @@ pub struct Answer {
     pub output: Option<Output>,
 }
 
-impl Answer {
+impl CellAnswer {
     /// The value of a reading at a phase. If the phase occurs more than once, the last one counts.
     pub fn reading(&self, name: &str, phase: Phase) -> Option<u64> {
         let at = self.phases.iter().rposition(|marked| *marked == phase)?;

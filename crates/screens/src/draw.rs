@@ -16,7 +16,7 @@ mod short;
 use textwrap::{Options, WordSeparator, WordSplitter};
 
 pub use answer::{Answer, Pasted, document, object};
-pub use page::Page;
+pub use page::HtmlPage;
 pub use parts::class_of;
 pub use picture::Picture;
 pub use short::short;

@@ -130,7 +130,7 @@ mod tests {
     use super::*;
     use crate::invented::{Events, stacks};
     use crate::moment::Moment;
-    use crate::names::Names;
+    use crate::names::FrameNames;
     use crate::sites::find;
     use crate::{By, Folding};
 
@@ -142,7 +142,7 @@ mod tests {
         for (at, (id, (_, size))) in ids.iter().zip(blocks).enumerate() {
             events.new_block(0, *id, (at as u64 + 1) * 0x10_0000, *size);
         }
-        find("service", &events.taken(), None, &mut Names::of(&stacks), By::Function, &Folding::default())
+        find("service", &events.taken(), None, &mut FrameNames::of(&stacks), By::Function, &Folding::default())
     }
 
     fn told(changes: &[Change]) -> Vec<(&str, i128)> {

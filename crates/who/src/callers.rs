@@ -9,7 +9,7 @@ use allocanary_trace::stacks::{Resident, StackId};
 use crate::fold::{By, is_runtime, label, site};
 use crate::frame::{Frame, FunctionId};
 use crate::groups::Groups;
-use crate::names::Names;
+use crate::names::FrameNames;
 use crate::order::Order;
 use crate::sites::{OfStack, Site, SiteReport, stacks};
 use crate::tally::Taken;
@@ -84,7 +84,7 @@ pub fn of(
     taken: &Taken,
     resident: Option<&Resident>,
     groups: &Groups,
-    names: &mut Names<'_>,
+    names: &mut FrameNames<'_>,
     found: &SiteReport,
     name: &str,
     order: Order,
@@ -97,7 +97,7 @@ pub fn all(
     taken: &Taken,
     resident: Option<&Resident>,
     groups: &Groups,
-    names: &mut Names<'_>,
+    names: &mut FrameNames<'_>,
     found: &SiteReport,
     wanted: &[&str],
     order: Order,
@@ -111,7 +111,7 @@ fn tree(
     taken: &Taken,
     of_stack: &HashMap<StackId, OfStack>,
     groups: &Groups,
-    names: &mut Names<'_>,
+    names: &mut FrameNames<'_>,
     found: &SiteReport,
     of: &Site,
     order: Order,
@@ -197,7 +197,7 @@ mod tests {
         for (at, (id, (_, size))) in ids.iter().zip(blocks).enumerate() {
             events.new_block(0, *id, (at as u64 + 1) * 0x10_0000, *size);
         }
-        let (taken, mut names) = (events.taken(), Names::of(&table));
+        let (taken, mut names) = (events.taken(), FrameNames::of(&table));
         let groups = Groups::of(&taken, false, &mut names, By::Function, &Folding::default());
         let found = of_groups("x", &taken, None, By::Function, &groups, Vec::new());
         assert_eq!(of(&taken, None, &groups, &mut names, &found, "nothing", Order::Requested), None);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::fold::{By, Folding, label, site};
 use crate::frame::{Frame, FunctionId};
 use crate::labels::tell_apart;
-use crate::names::Names;
+use crate::names::FrameNames;
 use crate::tally::{Taken, TraceTotals};
 
 /// Stacks or threads in groups.
@@ -28,7 +28,7 @@ type Key = (String, Option<Arc<FunctionId>>, String, u32);
 
 impl Groups {
     /// Groups the totals. Only in a sample are there stacks without a group.
-    pub fn of(taken: &Taken, is_sample: bool, names: &mut Names<'_>, by: By, folding: &Folding) -> Groups {
+    pub fn of(taken: &Taken, is_sample: bool, names: &mut FrameNames<'_>, by: By, folding: &Folding) -> Groups {
         let mut folding = folding.clone();
         if by != By::Thread && by != By::Module && !folding.is_off {
             let made = |totals: &TraceTotals| (names.stack(totals.key), totals.allocations, totals.bytes);

@@ -52,7 +52,7 @@ pub mod what_if;
 pub use fold::{By, Folding};
 pub use groups::Groups;
 pub use moment::{Moment, MomentChoice};
-pub use names::Names;
+pub use names::FrameNames;
 pub use order::Order;
 pub use sites::{Site, SiteReport};
 pub use tally::{LiveBlock, Taken, Tally};

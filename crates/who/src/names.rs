@@ -27,7 +27,7 @@ use sources::{OfProcess, OfTrace, Sources};
 const DEBUG: &str = "/usr/lib/debug";
 
 /// The names of a trace's frames.
-pub struct Names<'a> {
+pub struct FrameNames<'a> {
     stacks: &'a Stacks,
     sources: From<'a>,
     /// How many bytes of debug information may still be read.
@@ -59,36 +59,36 @@ impl From<'_> {
     }
 }
 
-impl<'a> Names<'a> {
+impl<'a> FrameNames<'a> {
     /// The names of a trace's stacks, by the files of this host.
-    pub fn of(stacks: &'a Stacks) -> Names<'a> {
-        Names::with(stacks, Path::new(DEBUG))
+    pub fn of(stacks: &'a Stacks) -> FrameNames<'a> {
+        FrameNames::with(stacks, Path::new(DEBUG))
     }
 
-    /// As [`of`](Names::of), with debug files in another folder.
-    pub fn with(stacks: &'a Stacks, debug: &Path) -> Names<'a> {
-        Names::from(stacks, From::Trace(OfTrace { debug: debug.into() }))
+    /// As [`of`](FrameNames::of), with debug files in another folder.
+    pub fn with(stacks: &'a Stacks, debug: &Path) -> FrameNames<'a> {
+        FrameNames::from(stacks, From::Trace(OfTrace { debug: debug.into() }))
     }
 
     /// The names of a process's stacks, by the files that it has mapped.
-    pub(crate) fn of_process(stacks: &'a Stacks, files: &'a OfProcess) -> Names<'a> {
-        Names::from(stacks, From::Process(files))
+    pub(crate) fn of_process(stacks: &'a Stacks, files: &'a OfProcess) -> FrameNames<'a> {
+        FrameNames::from(stacks, From::Process(files))
     }
 
-    fn from(stacks: &'a Stacks, sources: From<'a>) -> Names<'a> {
+    fn from(stacks: &'a Stacks, sources: From<'a>) -> FrameNames<'a> {
         let (files, known, made) = Default::default();
         let (left, map, notes) = (debug::MOST, None, Vec::new());
-        Names { stacks, sources, left, files, map, known, notes, is_nameless: false, made }
+        FrameNames { stacks, sources, left, files, map, known, notes, is_nameless: false, made }
     }
 
     /// No names, for a reader who has the files himself. No file is opened.
-    pub fn none(stacks: &'a Stacks) -> Names<'a> {
-        Names { is_nameless: true, ..Names::of(stacks) }
+    pub fn none(stacks: &'a Stacks) -> FrameNames<'a> {
+        FrameNames { is_nameless: true, ..FrameNames::of(stacks) }
     }
 
     /// The same without lines and inlined functions: debug information is large.
-    pub fn without_debug(self) -> Names<'a> {
-        Names { left: 0, ..self }
+    pub fn without_debug(self) -> FrameNames<'a> {
+        FrameNames { left: 0, ..self }
     }
 
     /// Whether nothing is named.
@@ -97,7 +97,7 @@ impl<'a> Names<'a> {
     }
 
     /// Adds the perf map next to this trace.
-    pub fn with_map_of(mut self, trace: &Path) -> Names<'a> {
+    pub fn with_map_of(mut self, trace: &Path) -> FrameNames<'a> {
         match PerfMap::of(trace) {
             Ok(map) => self.map = map,
             Err(note) => self.notes.push(harmless(&note).into_owned()),

@@ -6,7 +6,7 @@ use allocanary_profile::pprof::{File, Named, OF_SAMPLES, Writer};
 use allocanary_trace::stacks::{Code, Module, Stacks};
 
 use crate::frame::Frame;
-use crate::names::Names;
+use crate::names::FrameNames;
 use crate::sites::OfStack;
 
 /// The values of each sample, in this order.
@@ -55,7 +55,7 @@ pub fn pprof(
     program: &str,
     stacks: &Stacks,
     of: &[OfStack],
-    names: &mut Names<'_>,
+    names: &mut FrameNames<'_>,
     what: Of,
     notes: &[String],
 ) -> std::io::Result<Vec<u8>> {
@@ -138,7 +138,7 @@ mod tests {
             ids.iter().map(|id| OfStack { stack: *id, pinned: 9, ..OfStack::default() }).collect();
         of.push(OfStack { stack: 0, allocated: (u64::MAX, u64::MAX), ..OfStack::default() });
         let notes = ["The table was full.".to_string()];
-        let packed = pprof("/bin/none", &stacks, &of, &mut Names::of(&stacks), Of::Trace, &notes).unwrap();
+        let packed = pprof("/bin/none", &stacks, &of, &mut FrameNames::of(&stacks), Of::Trace, &notes).unwrap();
         let mut bytes = Vec::new();
         flate2::read::GzDecoder::new(&packed[..]).read_to_end(&mut bytes).unwrap();
         let profile = Profile::decode(&bytes[..]).unwrap();
@@ -191,7 +191,8 @@ mod tests {
             ..Module::default()
         }];
         let of = [OfStack { stack: ids[0], live: (1, 1000), ..OfStack::default() }];
-        let packed = pprof("/bin/none", &stacks, &of, &mut Names::none(&stacks), Of::Samples(512 << 10), &[]).unwrap();
+        let packed =
+            pprof("/bin/none", &stacks, &of, &mut FrameNames::none(&stacks), Of::Samples(512 << 10), &[]).unwrap();
         let mut bytes = Vec::new();
         flate2::read::GzDecoder::new(&packed[..]).read_to_end(&mut bytes).unwrap();
         let profile = Profile::decode(&bytes[..]).unwrap();
@@ -214,7 +215,7 @@ mod tests {
             OfStack { stack: ids[1], allocated: (4, 4000), live: (2, 2000), pinned: 3 << 20 },
             OfStack { stack: 0, allocated: (1, 8), live: (1, 8), pinned: 1 << 20 },
         ];
-        let bytes = pprof("/bin/none", &stacks, &of, &mut Names::of(&stacks), Of::Trace, &[]).unwrap();
+        let bytes = pprof("/bin/none", &stacks, &of, &mut FrameNames::of(&stacks), Of::Trace, &[]).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("profile.pb.gz");
         std::fs::write(&file, bytes).unwrap();

@@ -13,7 +13,7 @@ use crate::fold::{By, Folding};
 use crate::frame::Frame;
 use crate::groups::Groups;
 use crate::moment::Moment;
-use crate::names::Names;
+use crate::names::FrameNames;
 use crate::names::sources::OfProcess;
 use crate::sites::OfStack;
 use crate::tally::{LiveBlock, Taken, TraceTotals};
@@ -93,12 +93,12 @@ impl Reading {
     }
 
     /// The names of its stacks, by the files that the process has mapped.
-    pub fn names(&self) -> Names<'_> {
-        Names::of_process(&self.stacks, &self.sources)
+    pub fn names(&self) -> FrameNames<'_> {
+        FrameNames::of_process(&self.stacks, &self.sources)
     }
 
     /// The groups of its stacks.
-    pub fn groups(&self, names: &mut Names<'_>, by: By, folding: &Folding) -> Groups {
+    pub fn groups(&self, names: &mut FrameNames<'_>, by: By, folding: &Folding) -> Groups {
         Groups::of(&self.taken, false, names, by, folding)
     }
 

@@ -11,7 +11,7 @@ use crate::fold::{By, Folding};
 use crate::frame::Frame;
 use crate::groups::Groups;
 use crate::moment::{Moment, MomentChoice, Peak};
-use crate::names::Names;
+use crate::names::FrameNames;
 use crate::pages::{Divided, Division, Share, divide};
 use crate::slope::{Slope, growth};
 use crate::tally::{Taken, Tally, TraceTotals};
@@ -170,7 +170,7 @@ pub fn find(
     program: &str,
     taken: &Taken,
     resident: Option<&Resident>,
-    names: &mut Names<'_>,
+    names: &mut FrameNames<'_>,
     by: By,
     folding: &Folding,
 ) -> SiteReport {

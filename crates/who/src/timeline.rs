@@ -143,7 +143,7 @@ mod tests {
     use crate::fold::{By, Folding};
     use crate::invented::{Events, stacks};
     use crate::moment::Moment;
-    use crate::names::Names;
+    use crate::names::FrameNames;
 
     #[test]
     fn the_sites_that_held_most_have_a_line_over_the_whole_trace() {
@@ -153,7 +153,7 @@ mod tests {
             events.new_block(0, *id, 0x1000 * (at as u64 + 1), 1);
         }
         let taken = events.taken();
-        let groups = Groups::of(&taken, false, &mut Names::of(&table), By::Function, &Folding::default());
+        let groups = Groups::of(&taken, false, &mut FrameNames::of(&table), By::Function, &Folding::default());
         let span = Span { from: 0, to: 470, words: "" };
         let mut watching = Watching::over(span);
         let mut make = |nanos, stack, size| {

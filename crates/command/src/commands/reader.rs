@@ -41,7 +41,7 @@ pub(super) enum Asked {
     Functions { pid: u32, wanted: symbols::FunctionSearch },
     /// The stacks of its threads, before and while one of them is stopped.
     #[cfg(target_arch = "x86_64")]
-    Walks(walks::Asked),
+    Walks(walks::WalkQuestion),
     /// What its heap contains.
     Contents { of: Of, wanted: Asking, time: Duration },
 }
@@ -146,8 +146,8 @@ pub(super) fn walked(pid: u32) -> walks::Ask {
     let mut reader = Reader::new(MEMORY);
     Box::new(move |asked, time| {
         let about = match asked {
-            walks::Asked::Prepare { .. } => About::process(pid),
-            walks::Asked::Round(_) | walks::Asked::Stopped { .. } => About::stopped(pid),
+            walks::WalkQuestion::Prepare { .. } => About::process(pid),
+            walks::WalkQuestion::Round(_) | walks::WalkQuestion::Stopped { .. } => About::stopped(pid),
         };
         Ok(ask(&mut reader, &Asked::Walks(asked.clone()), about, time)?)
     })

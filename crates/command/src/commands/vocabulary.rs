@@ -10,7 +10,7 @@ use allocanary_rows::Phase;
 use allocanary_rows::fleet::{ContainerState, Report};
 use allocanary_rows::job::Job;
 use allocanary_rows::program::Program;
-use allocanary_rows::sample::{Answer, Sample};
+use allocanary_rows::sample::{CellAnswer, Sample};
 use allocanary_text::outside::Look;
 use allocanary_text::units::Bytes;
 use serde_json::Value;
@@ -118,12 +118,12 @@ fn findings(columns: &[(&'static str, u64)]) -> Findings {
     row.cell.job = Job::of_program(Program { command: vec!["service".into()], ..Program::default() });
     (row.cell.candidate, row.cell.settings) = ("own".into(), BTreeMap::new());
     let readings = columns.iter().map(|(name, bytes)| (name.to_string(), vec![Some(*bytes)])).collect();
-    row.answer = Some(Answer {
+    row.answer = Some(CellAnswer {
         phases: vec![Phase::Peak],
         requested_bytes: vec![0],
         readings,
         active_ns: 1,
-        ..Answer::default()
+        ..CellAnswer::default()
     });
     let mut fold = Fold::default();
     fold.add(&row).unwrap();

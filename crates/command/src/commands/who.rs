@@ -24,7 +24,7 @@ use allocanary_trace::reader::Trace;
 use allocanary_trace::stacks::{Resident, Stacks};
 use allocanary_who::fold::BYS;
 use allocanary_who::order::ORDERS;
-use allocanary_who::{By, MomentChoice, Names, Order, Taken, Under, callers, collapsed, profile, sites};
+use allocanary_who::{By, FrameNames, MomentChoice, Order, Taken, Under, callers, collapsed, profile, sites};
 use groups::{folding, groups};
 use program::program;
 
@@ -68,7 +68,7 @@ pub fn run(flags: &WhoFlags) -> Result<ExitCode> {
             sites::take(&trace, moment.behind(replay.events), by_thread)?
         }
     };
-    let mut names = Names::of(&stacks).with_map_of(&flags.trace);
+    let mut names = FrameNames::of(&stacks).with_map_of(&flags.trace);
     let program = program(&trace);
     let groups = groups(flags, &taken, &mut names, by)?;
     let mut found = sites::of_groups(&program, &taken, resident.as_ref(), by, &groups, names.notes());
@@ -145,7 +145,7 @@ struct Whole<'a> {
 }
 
 /// The bytes of a file for another tool.
-fn written(format: &str, title: &str, whole: Whole<'_>, names: &mut Names<'_>, order: Order) -> Result<Vec<u8>> {
+fn written(format: &str, title: &str, whole: Whole<'_>, names: &mut FrameNames<'_>, order: Order) -> Result<Vec<u8>> {
     let of = sites::stacks(whole.taken, whole.resident);
     let wrong = |error: String| Error::Input(format!("--format {format}: {error}"));
     match format {

@@ -20,7 +20,7 @@ use crate::{How, Reading, Shares, Trouble, take_core, take_with};
 use allocanary_process::Child;
 pub use allocanary_process::{About, Cost};
 pub use crowd::{Crowd, LEAST, workers};
-pub use request::{Answer, Of, Request};
+pub use request::{Of, ReaderReply, Request};
 pub use serve::{serve, serve_here, serves};
 
 /// The default memory limit of a child, including its program. For a heap of glibc with 2.1 GiB resident and 10 million
@@ -73,10 +73,10 @@ impl Reader {
             return read_here(request);
         }
         match self.answer(request) {
-            Ok(Answer::Reading(reading)) => Ok(*reading),
-            Ok(Answer::Trouble(told)) => Err(told.into()),
-            Ok(Answer::Memory) => Err(request.costly(Cost::Memory(self.memory))),
-            Ok(Answer::Other(_)) => Err(request.costly(Cost::Ended("answered something else".into()))),
+            Ok(ReaderReply::Reading(reading)) => Ok(*reading),
+            Ok(ReaderReply::Trouble(told)) => Err(told.into()),
+            Ok(ReaderReply::Memory) => Err(request.costly(Cost::Memory(self.memory))),
+            Ok(ReaderReply::Other(_)) => Err(request.costly(Cost::Ended("answered something else".into()))),
             Err(cost) => Err(request.costly(cost)),
         }
     }
@@ -87,14 +87,14 @@ impl Reader {
             return Err(Cost::Ended("cannot be started: this program serves none".into()));
         }
         match self.answer(&Request { of: Of::Other(text.into(), about), time, map: false })? {
-            Answer::Other(text) => Ok(text),
-            Answer::Memory => Err(Cost::Memory(self.memory)),
+            ReaderReply::Other(text) => Ok(text),
+            ReaderReply::Memory => Err(Cost::Memory(self.memory)),
             _ => Err(Cost::Ended("answered something else".into())),
         }
     }
 
     /// The child's answer. A child that has exceeded a limit is dropped.
-    fn answer(&mut self, request: &Request) -> Result<Answer, Cost> {
+    fn answer(&mut self, request: &Request) -> Result<ReaderReply, Cost> {
         let about = request.about();
         // Of several processes only numbers are read, of which no user's can harm the child.
         let user = match about.pids[..] {
@@ -114,7 +114,7 @@ impl Reader {
         let answer = child.ask(&line, &about, until, request.time, self.memory)?;
         let answer = serde_json::from_str(&answer).map_err(|error| Cost::Ended(format!("answered {error}")))?;
         // A child that had no memory left may still keep some of its memory, so it is not used again.
-        if !matches!(answer, Answer::Memory) {
+        if !matches!(answer, ReaderReply::Memory) {
             self.child = Some(child);
         }
         Ok(answer)

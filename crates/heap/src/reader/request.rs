@@ -70,7 +70,7 @@ impl Request {
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Answer {
+pub enum ReaderReply {
     /// The reading, if it could be made.
     Reading(Box<Reading>),
     /// Why it could not be read.

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use allocanary_process::child::WORD;
 use allocanary_process::{Channel, confine, limits, serve_by};
 
-use super::request::{Answer, Of, Request, Told};
+use super::request::{Of, ReaderReply, Request, Told};
 use super::{CAN_SERVE, read_here};
 use crate::Trouble;
 
@@ -53,24 +53,24 @@ pub fn serve_here(
                 limits::end_after(None);
                 answer
             }
-            Err(error) => Answer::Trouble(Told::Text(format!("wanted a request, found none: {error}"))),
+            Err(error) => ReaderReply::Trouble(Told::Text(format!("wanted a request, found none: {error}"))),
         };
         tell(&serde_json::to_string(&answer)?)?;
     }
     Ok(())
 }
 
-fn answer(request: &Request, other: &mut impl FnMut(&str) -> String) -> Answer {
+fn answer(request: &Request, other: &mut impl FnMut(&str) -> String) -> ReaderReply {
     let read = || match &request.of {
-        Of::Other(text, _) => Answer::Other(other(text)),
+        Of::Other(text, _) => ReaderReply::Other(other(text)),
         _ => match read_here(request) {
-            Ok(reading) => Answer::Reading(Box::new(reading)),
+            Ok(reading) => ReaderReply::Reading(Box::new(reading)),
             Err(Trouble::Other { error, .. } | Trouble::Core { error, .. })
                 if error.kind() == io::ErrorKind::OutOfMemory =>
             {
-                Answer::Memory
+                ReaderReply::Memory
             }
-            Err(trouble) => Answer::Trouble((&trouble).into()),
+            Err(trouble) => ReaderReply::Trouble((&trouble).into()),
         },
     };
     // A panic, which is a bug of ours, costs only one reading.
@@ -78,8 +78,8 @@ fn answer(request: &Request, other: &mut impl FnMut(&str) -> String) -> Answer {
         let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
         let error = std::io::Error::other(format!("a mistake in allocanary: {}", text.unwrap_or("it panicked")));
         match &request.of {
-            Of::Process { pid, .. } => Answer::Trouble((&Trouble::of(*pid, "taking it apart", error)).into()),
-            _ => Answer::Trouble(Told::Text(error.to_string())),
+            Of::Process { pid, .. } => ReaderReply::Trouble((&Trouble::of(*pid, "taking it apart", error)).into()),
+            _ => ReaderReply::Trouble(Told::Text(error.to_string())),
         }
     })
 }

@@ -44,7 +44,7 @@ fn the_end_of_a_child_is_told() {
 }
 
 /// The answers of a child to these requests.
-fn served(requests: &[Request]) -> Vec<Answer> {
+fn served(requests: &[Request]) -> Vec<ReaderReply> {
     let mut requests = requests.iter().map(|one| serde_json::to_string(one).unwrap());
     let mut lines: Vec<String> = Vec::new();
     let tell = |line: &str| {
@@ -71,11 +71,11 @@ fn requests_and_answers_survive_their_lines() {
     let pid = waits.pid();
     let answers = served(&[process(pid, true), process(0x3fff_ffff, true), core, other, process(pid, false)]);
     let [
-        Answer::Reading(whole),
-        Answer::Trouble(gone),
-        Answer::Trouble(core),
-        Answer::Other(other),
-        Answer::Reading(small),
+        ReaderReply::Reading(whole),
+        ReaderReply::Trouble(gone),
+        ReaderReply::Trouble(core),
+        ReaderReply::Other(other),
+        ReaderReply::Reading(small),
     ] = &answers[..]
     else {
         panic!("{answers:?}")

@@ -18,7 +18,7 @@ const CALLED: [&str; 3] = ["dlopen", "dlsym", "dlerror"];
 
 /// What is recorded, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct RecorderRequest {
     /// The folder of the trace: an absolute path, in which the process may make a file.
     pub folder: PathBuf,
     /// The largest size of the trace in bytes.
@@ -38,7 +38,7 @@ pub struct Recorder {
 
 impl Recorder {
     /// Puts the recorder into a process, and begins a recording.
-    pub fn attach(pid: u32, library: &Path, asked: &Asked) -> Result<(Recorder, Reply), Refusal> {
+    pub fn attach(pid: u32, library: &Path, asked: &RecorderRequest) -> Result<(Recorder, Reply), Refusal> {
         // The loader and the kernel know the library by its real path.
         let library = &library.canonicalize().map_err(|error| Refusal::of(pid, "finding the recorder", error))?;
         check(pid, library)?;

@@ -28,7 +28,7 @@ type At = [u64; 3];
 
 /// A question.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Asked {
+pub enum WalkQuestion {
     /// Read the unwind tables of a process, and find the way back. After this no file is open.
     Prepare {
         /// The process.
@@ -49,7 +49,7 @@ pub enum Asked {
 
 /// The answer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Answer {
+pub enum WalkAnswer {
     /// The way back.
     Prepared(WayBack),
     /// What is missing for it.
@@ -61,29 +61,29 @@ pub enum Answer {
 }
 
 /// Answers a question. `ground` is what an answer leaves for the next one.
-pub fn answer(ground: &mut Option<Ground>, asked: &Asked) -> Result<Answer, String> {
+pub fn answer(ground: &mut Option<Ground>, asked: &WalkQuestion) -> Result<WalkAnswer, String> {
     let registers = |[pc, sp, bp]: At| Registers { pc, sp, bp };
     let text = |error: io::Error| error.to_string();
-    if let Asked::Prepare { pid, functions } = asked {
+    if let WalkQuestion::Prepare { pid, functions } = asked {
         let mut walker = Walker::open(*pid).map_err(text)?;
         let way = WayBack::find(&walker.seen, functions);
         walker.close();
         *ground = Some(Ground::new(functions, walker));
-        return Ok(way.map_or_else(|missing| Answer::Missing(missing.into()), Answer::Prepared));
+        return Ok(way.map_or_else(|missing| WalkAnswer::Missing(missing.into()), WalkAnswer::Prepared));
     }
     let ground = ground.as_mut().ok_or("the process's files were not read before")?;
     match asked {
-        Asked::Prepare { .. } => unreachable!("it was answered above"),
-        Asked::Round(all) => {
+        WalkQuestion::Prepare { .. } => unreachable!("it was answered above"),
+        WalkQuestion::Round(all) => {
             ground.read_mappings().map_err(text)?;
-            Ok(Answer::Round(all.iter().map(|at| ground.inside(registers(*at))).collect()))
+            Ok(WalkAnswer::Round(all.iter().map(|at| ground.inside(registers(*at))).collect()))
         }
-        Asked::Stopped { at, for_lock } => Ok(Answer::Stopped(ground.unfit(registers(*at), *for_lock))),
+        WalkQuestion::Stopped { at, for_lock } => Ok(WalkAnswer::Stopped(ground.unfit(registers(*at), *for_lock))),
     }
 }
 
 /// What answers questions about one process, each within a time.
-pub type Ask = Box<dyn FnMut(&Asked, Duration) -> Result<Answer, String>>;
+pub type Ask = Box<dyn FnMut(&WalkQuestion, Duration) -> Result<WalkAnswer, String>>;
 
 static ASK: OnceLock<fn(u32) -> Ask> = OnceLock::new();
 
@@ -124,10 +124,10 @@ impl Walks {
     ) -> Result<Result<(Walks, WayBack), String>, Refusal> {
         let ask = ASK.get().map_or_else(here, |make| make(pid));
         let mut walks = Walks { pid, ask, inside: BTreeMap::new() };
-        match walks.ask(&Asked::Prepare { pid, functions: functions.clone() }, PREPARE)? {
-            Answer::Prepared(way) if way.is_in(mappings) => Ok(Ok((walks, way))),
-            Answer::Prepared(_) => Err(walks.refusal("the code by which a thread returns is not in it")),
-            Answer::Missing(missing) => Ok(Err(missing)),
+        match walks.ask(&WalkQuestion::Prepare { pid, functions: functions.clone() }, PREPARE)? {
+            WalkAnswer::Prepared(way) if way.is_in(mappings) => Ok(Ok((walks, way))),
+            WalkAnswer::Prepared(_) => Err(walks.refusal("the code by which a thread returns is not in it")),
+            WalkAnswer::Missing(missing) => Ok(Err(missing)),
             _ => Err(walks.refusal(ELSE)),
         }
     }
@@ -138,8 +138,8 @@ impl Walks {
         let until = Instant::now() + ROUND;
         let all: Vec<At> = threads.map(at).collect();
         for part in all.chunks(AT_ONCE) {
-            let asked = Asked::Round(part.to_vec());
-            let Answer::Round(inside) = self.ask(&asked, until.saturating_duration_since(Instant::now()))? else {
+            let asked = WalkQuestion::Round(part.to_vec());
+            let WalkAnswer::Round(inside) = self.ask(&asked, until.saturating_duration_since(Instant::now()))? else {
                 return Err(self.refusal(ELSE));
             };
             if inside.len() != part.len() {
@@ -158,13 +158,13 @@ impl Walks {
     /// Why a stopped thread cannot be borrowed. `for_lock` says that it waits in futex.
     pub fn unfit(&mut self, registers: Registers, for_lock: bool) -> Result<Option<Unfit>, Refusal> {
         let at = [registers.pc, registers.sp, registers.bp];
-        match self.ask(&Asked::Stopped { at, for_lock }, STOPPED)? {
-            Answer::Stopped(unfit) => Ok(unfit),
+        match self.ask(&WalkQuestion::Stopped { at, for_lock }, STOPPED)? {
+            WalkAnswer::Stopped(unfit) => Ok(unfit),
             _ => Err(self.refusal(ELSE)),
         }
     }
 
-    fn ask(&mut self, asked: &Asked, time: Duration) -> Result<Answer, Refusal> {
+    fn ask(&mut self, asked: &WalkQuestion, time: Duration) -> Result<WalkAnswer, Refusal> {
         (self.ask)(asked, time).map_err(|why| self.refusal(&why))
     }
 
@@ -183,17 +183,17 @@ fn at(told: &Told) -> At {
 mod tests {
     use super::*;
 
-    fn walks(answer: fn(&Asked) -> Answer) -> Walks {
+    fn walks(answer: fn(&WalkQuestion) -> WalkAnswer) -> Walks {
         Walks { pid: 7, ask: Box::new(move |asked, _| Ok(answer(asked))), inside: BTreeMap::new() }
     }
 
     #[test]
     fn an_answer_to_another_question_is_refused() {
         let told = Told { number: 0, arguments: [0; 6], sp: 0x7000, pc: 0x1000 };
-        let mut few = walks(|_| Answer::Round(Vec::new()));
+        let mut few = walks(|_| WalkAnswer::Round(Vec::new()));
         assert!(few.round([told].iter()).unwrap_err().to_string().contains("other threads"));
         assert!(few.unfit(Registers::default(), false).unwrap_err().to_string().contains(ELSE));
-        let mut right = walks(|_| Answer::Round(vec![Some(CodeOwner::Fork)]));
+        let mut right = walks(|_| WalkAnswer::Round(vec![Some(CodeOwner::Fork)]));
         right.round([told].iter()).unwrap();
         assert_eq!(right.inside(&told), Some(CodeOwner::Fork));
         assert_eq!(right.inside(&Told { pc: 0x1001, ..told }), None);
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn nothing_is_answered_before_the_files_are_read() {
-        let stopped = Asked::Stopped { at: [1, 2, 3], for_lock: false };
+        let stopped = WalkQuestion::Stopped { at: [1, 2, 3], for_lock: false };
         assert!(answer(&mut None, &stopped).unwrap_err().contains("not read before"));
     }
 }

@@ -9,7 +9,7 @@ use super::stats::median;
 use allocanary_rows::Candidate;
 use allocanary_rows::Phase;
 use allocanary_rows::sample::MOST_ANON;
-use allocanary_rows::sample::{Answer, Sample};
+use allocanary_rows::sample::{CellAnswer, Sample};
 use allocanary_text::units::Unit;
 
 /// The width of a candidate's name in the table.
@@ -74,7 +74,7 @@ struct Ranking {
 
 /// RssAnon at a mark. A program's peak is the most that was seen under its load, so a replay's is that too: memory may be
 /// highest when the most bytes are live, or later.
-fn anon(answer: &Answer, phase: Phase) -> Option<u64> {
+fn anon(answer: &CellAnswer, phase: Phase) -> Option<u64> {
     let seen = answer.notes.get(MOST_ANON).copied().filter(|_| phase == Phase::Peak);
     answer.reading("anonymous_bytes", phase).max(seen)
 }

@@ -13,7 +13,7 @@
 //! reading, or of a moment near its peak.
 
 use allocanary_rows::Phase;
-use allocanary_rows::sample::Answer;
+use allocanary_rows::sample::CellAnswer;
 pub use allocanary_text::parts::{PARTS, Part};
 
 /// An anatomy adds up if at most this share of the resident memory is unexplained.
@@ -50,7 +50,7 @@ pub struct Anatomy {
 
 impl Anatomy {
     /// The anatomy of a row; `None` if the row lacks the readings.
-    pub fn of(answer: &Answer, threads: Option<u32>) -> Option<Anatomy> {
+    pub fn of(answer: &CellAnswer, threads: Option<u32>) -> Option<Anatomy> {
         let has = |phase: &Phase| {
             [Part::Live.column(), "part_files_bytes"].iter().any(|name| answer.reading(name, *phase).is_some())
         };
@@ -202,13 +202,13 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     /// An idle mark with readings in MiB.
-    fn answer(live: u64, readings: &[(&str, u64)]) -> Answer {
+    fn answer(live: u64, readings: &[(&str, u64)]) -> CellAnswer {
         let column = |(name, mebibytes): &(&str, u64)| (name.to_string(), vec![Some(mebibytes * MIB)]);
-        Answer {
+        CellAnswer {
             phases: vec![Phase::Idle],
             requested_bytes: vec![live * MIB],
             readings: readings.iter().map(column).collect(),
-            ..Answer::default()
+            ..CellAnswer::default()
         }
     }
 

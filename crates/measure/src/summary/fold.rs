@@ -373,7 +373,7 @@ impl Fold {
 mod tests {
     use super::*;
     use allocanary_rows::job::Job;
-    use allocanary_rows::sample::Answer;
+    use allocanary_rows::sample::CellAnswer;
 
     fn sample() -> Sample {
         let row = include_str!("../../../../tests/golden/sample.jsonl").lines().next().unwrap();
@@ -399,7 +399,7 @@ mod tests {
     #[test]
     fn a_program_whose_peak_is_not_known_is_told() {
         let mut row = sample();
-        (row.cell.job, row.answer) = (Job::of_program(Default::default()), Some(Answer::default()));
+        (row.cell.job, row.answer) = (Job::of_program(Default::default()), Some(CellAnswer::default()));
         let mut fold = Fold::default();
         fold.add(&row).unwrap();
         let notes = crate::summary::notes(&fold);
@@ -410,7 +410,7 @@ mod tests {
     fn a_row_is_of_the_cores_that_its_program_saw() {
         let mut row = sample();
         row.cell.cores = Some(64);
-        row.answer = Some(Answer::default());
+        row.answer = Some(CellAnswer::default());
         assert_eq!(key(&row).cores, Some(64));
         row.answer.as_mut().unwrap().notes.insert(CORES_SEEN.into(), 2);
         assert_eq!(key(&row).cores, Some(2));

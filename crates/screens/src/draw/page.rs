@@ -9,7 +9,7 @@ use crate::draw::palette;
 const STYLE: &str = include_str!("page.css");
 
 /// What a page consists of.
-pub struct Page<'a> {
+pub struct HtmlPage<'a> {
     /// The title of the window, without the name of the command.
     pub title: &'a str,
     /// The heading: what the page answers.
@@ -24,7 +24,7 @@ pub struct Page<'a> {
     pub foot: Markup,
 }
 
-impl Page<'_> {
+impl HtmlPage<'_> {
     /// The whole document. No script runs in it.
     pub fn document(self) -> String {
         self.with_scripts(&[])

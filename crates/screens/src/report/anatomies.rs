@@ -175,13 +175,13 @@ pub fn is_much(bytes: f64) -> bool {
 mod tests {
     use super::*;
     use allocanary_rows::Phase;
-    use allocanary_rows::sample::Answer;
+    use allocanary_rows::sample::CellAnswer;
 
     fn anatomy(readings: &[(&str, u64)]) -> Anatomy {
         let column = |(name, mebibytes): &(&str, u64)| (name.to_string(), vec![Some(mebibytes << 20)]);
         let readings = readings.iter().map(column).collect();
         let answer =
-            Answer { phases: vec![Phase::Idle], requested_bytes: vec![4 << 20], readings, ..Answer::default() };
+            CellAnswer { phases: vec![Phase::Idle], requested_bytes: vec![4 << 20], readings, ..CellAnswer::default() };
         Anatomy::of(&answer, Some(64)).unwrap()
     }
 

@@ -12,12 +12,12 @@ mod troubles;
 use maud::{Markup, html};
 
 use super::{figures, words};
-use crate::draw::Page;
+use crate::draw::HtmlPage;
 use crate::draw::markup::prose;
 use crate::report::format::ReportFormat;
 use allocanary_measure::summary::{Findings, Panel, Section};
 use allocanary_text::outside::Look;
-use names::Names;
+use names::CandidateLabels;
 
 /// The report.
 pub const REPORT: ReportFormat =
@@ -39,13 +39,13 @@ fn render(findings: &Findings, _look: &Look) -> String {
         p { (prose(METHOD)) }
         (contents(findings))
     };
-    let names = Names::of(findings);
+    let names = CandidateLabels::of(findings);
     let main = html! {
         (troubles::section(findings))
         (sections(findings, &names))
         (names.footnotes())
     };
-    Page { title: &title, heading: &question, style: "", head, main, foot: foot(findings) }.document()
+    HtmlPage { title: &title, heading: &question, style: "", head, main, foot: foot(findings) }.document()
 }
 
 /// The question of the study. Without one: which allocator to take.
@@ -89,7 +89,7 @@ fn panels(findings: &Findings) -> impl Iterator<Item = (usize, &Section, &Panel)
 }
 
 /// Each study's panels, after the study's own head if it has one.
-fn sections(findings: &Findings, names: &Names) -> Markup {
+fn sections(findings: &Findings, names: &CandidateLabels) -> Markup {
     let several = findings.sections.len() > 1;
     let mut last = None;
     html! {

@@ -7,7 +7,7 @@ use allocanary_text::outside::{Look, harmless};
 use allocanary_text::units::{Bytes, show_time};
 use maud::{Markup, html};
 
-use crate::draw::Page;
+use crate::draw::HtmlPage;
 use crate::draw::wrapped;
 use crate::views::contents::tree_map;
 
@@ -140,7 +140,7 @@ pub fn page(fleet: &Fleet, price: Option<f64>) -> String {
         }
     };
     let title = if fleet.nodes == 1 { "What allocators keep on a node" } else { "What allocators keep on every node" };
-    Page { title, heading: title, style: OWN, head, main, foot: html! {} }.document()
+    HtmlPage { title, heading: title, style: OWN, head, main, foot: html! {} }.document()
 }
 
 /// A row of the table. `number` is the number of the workload's frame in the map, if it has one.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use maud::{Markup, html};
 
-use crate::draw::Page;
+use crate::draw::HtmlPage;
 use crate::draw::Picture;
 use crate::draw::canvas::{Canvas, Side, spread};
 use crate::draw::markup::prose;
@@ -54,7 +54,7 @@ pub fn page(info: &Info, sites: Option<&Sites>) -> String {
     };
     let title = format!("What {name} allocates");
     let heading = format!("What does {name} allocate?");
-    let page = Page { title: &title, heading: &heading, style: STYLE, head, main, foot: html! {} };
+    let page = HtmlPage { title: &title, heading: &heading, style: STYLE, head, main, foot: html! {} };
     let flames = sites.iter().flat_map(|sites| &sites.flames);
     let mut hashes: Vec<&str> = flames.map(|(_, flames)| flames.hash()).collect();
     // All flamegraphs have the same script.

@@ -16,7 +16,7 @@ use allocanary_rows::Cell;
 use allocanary_rows::Phase;
 use allocanary_rows::description::Description;
 use allocanary_rows::program::Output;
-use allocanary_rows::sample::{Answer, Failure, FailureKind};
+use allocanary_rows::sample::{CellAnswer, Failure, FailureKind};
 use allocanary_rows::{Candidate, PRELOAD};
 use allocanary_sys::{private, sys};
 
@@ -79,7 +79,7 @@ pub struct Recorder<'a> {
 /// A run that was recorded.
 pub struct Recorded {
     /// What was measured.
-    pub answer: Answer,
+    pub answer: CellAnswer,
     /// When each mark was set, in nanoseconds of the monotonic clock.
     pub moments: Vec<(Phase, u64)>,
     /// The resident pages of each process at the marks of a service.
@@ -88,7 +88,7 @@ pub struct Recorded {
 
 impl Launcher {
     /// Runs a cell.
-    pub fn run(&self, cell: &Cell, deadline: Duration, stop: &AtomicBool) -> (Result<Answer, Failure>, Duration) {
+    pub fn run(&self, cell: &Cell, deadline: Duration, stop: &AtomicBool) -> (Result<CellAnswer, Failure>, Duration) {
         let started = Instant::now();
         let ran = self.record(cell, None, deadline, stop);
         (ran.map(|ran| ran.answer), started.elapsed())
@@ -155,7 +155,7 @@ impl Launcher {
             let moments = std::mem::take(&mut ran.moments);
             let residents = std::mem::take(&mut ran.residents);
             let answer = self.judged(cell, program, ran, &proof)?;
-            Ok(Recorded { answer: Answer { environment: given, ..answer }, moments, residents })
+            Ok(Recorded { answer: CellAnswer { environment: given, ..answer }, moments, residents })
         });
         // A long output that is equal to the first is kept once.
         let out = folder.join("stdout");

@@ -14,7 +14,7 @@ use super::tree::{self, Details};
 use super::watch::Watch;
 use super::{FigurePattern, Ready, Residents, RunContext, pipes, runtimes};
 use allocanary_rows::Phase;
-use allocanary_rows::sample::{Answer, Failure, FailureKind};
+use allocanary_rows::sample::{CellAnswer, Failure, FailureKind};
 use allocanary_sys::sys;
 use allocanary_text::units::parse_duration;
 
@@ -27,7 +27,7 @@ const CLEANING: Duration = Duration::from_secs(10);
 /// A run that has ended.
 pub struct Ran {
     /// What was measured.
-    pub answer: Answer,
+    pub answer: CellAnswer,
     /// The process that had the most memory, and its program.
     pub main: (u32, String),
     /// The last lines of its standard error.
@@ -149,7 +149,7 @@ impl RunContext<'_> {
         }
         let figures = self.figures(&running.out.file)?;
         let moments = std::mem::take(&mut marks.moments);
-        let answer = Answer {
+        let answer = CellAnswer {
             operations: 1,
             active_ns: wall.as_nanos() as u64,
             output: Some(output),
@@ -242,7 +242,7 @@ impl RunContext<'_> {
         };
         let moments = std::mem::take(&mut marks.moments);
         let marks = std::mem::take(marks);
-        let mut answer = Answer { active_ns: wall.as_nanos() as u64, figures, ..self.answer(marks, &running) };
+        let mut answer = CellAnswer { active_ns: wall.as_nanos() as u64, figures, ..self.answer(marks, &running) };
         answer.over_time = Some(over);
         if killed {
             answer.notes.insert("killed_after_stop".into(), 1);
@@ -251,17 +251,17 @@ impl RunContext<'_> {
         Ok(Ran { residents, ..self.ran(answer, &running, moments) })
     }
 
-    fn answer(&self, marks: Marks, running: &Running) -> Answer {
-        Answer {
+    fn answer(&self, marks: Marks, running: &Running) -> CellAnswer {
+        CellAnswer {
             requested_bytes: vec![0; marks.phases.len()],
             phases: marks.phases,
             readings: marks.columns,
             over_time: Some(running.watch.over_time()),
-            ..Answer::default()
+            ..CellAnswer::default()
         }
     }
 
-    fn ran(&self, answer: Answer, running: &Running, moments: Vec<(Phase, u64)>) -> Ran {
+    fn ran(&self, answer: CellAnswer, running: &Running, moments: Vec<(Phase, u64)>) -> Ran {
         Ran {
             answer,
             moments,

@@ -10,14 +10,14 @@ use allocanary_facts::environment::Environment;
 use allocanary_rows::Cell;
 use allocanary_rows::description::{Description, WorkloadDescription};
 use allocanary_rows::provenance::{Build, Provenance};
-use allocanary_rows::sample::{Answer, Failure, Sample};
+use allocanary_rows::sample::{CellAnswer, Failure, Sample};
 use allocanary_sys::host::Host;
 
 /// What a cell of the script does.
 #[derive(Clone, Debug)]
 pub enum ScriptStep {
     /// It answers after this time.
-    Answers(Box<Answer>, Duration),
+    Answers(Box<CellAnswer>, Duration),
     /// It fails after this time.
     Fails(Failure, Duration),
     /// The user interrupts the session while it runs.

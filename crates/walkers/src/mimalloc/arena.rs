@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use super::page::{Page, SLICE};
+use super::page::{MiPage, SLICE};
 use super::release::MimallocRelease;
 use crate::Memory;
 
@@ -28,9 +28,9 @@ pub struct Arena {
 }
 
 /// The arenas that the process lists, and those that pages name; and how many cannot be read or are in no list.
-pub fn all(memory: &dyn Memory, pages: &[Page], release: &MimallocRelease) -> (Vec<Arena>, u64) {
+pub fn all(memory: &dyn Memory, pages: &[MiPage], release: &MimallocRelease) -> (Vec<Arena>, u64) {
     let fields = &release.process;
-    let named: BTreeSet<u64> = pages.iter().filter_map(Page::arena).collect();
+    let named: BTreeSet<u64> = pages.iter().filter_map(MiPage::arena).collect();
     let owners: BTreeSet<u64> = pages.iter().map(|page| page.owner).collect();
     let after = |at: u64, bytes: u64| memory.word(at.checked_add(bytes)?).filter(|at| *at != 0);
     let mut processes: BTreeSet<u64> = named.iter().filter_map(|arena| after(*arena, release.arena.subproc)).collect();

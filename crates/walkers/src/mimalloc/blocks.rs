@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::page::Page;
+use super::page::MiPage;
 use crate::Memory;
 
 /// Links of larger blocks are read one by one, those of smaller ones with the whole page.
@@ -20,7 +20,7 @@ pub struct Blocks {
 }
 
 /// Reads a page's lists. `bytes` is used to hold them.
-pub fn read(memory: &dyn Memory, page: &Page, bytes: &mut Vec<u8>) -> Blocks {
+pub fn read(memory: &dyn Memory, page: &MiPage, bytes: &mut Vec<u8>) -> Blocks {
     let words = usize::from(page.capacity).div_ceil(64);
     let mut blocks = Blocks { free: vec![0; words], freed_by_others: vec![0; words], wrong: 0 };
     let lists = page.free[0] != 0 || page.free[1] != 0 || page.freed_by_others != 0;
@@ -51,7 +51,7 @@ pub fn read(memory: &dyn Memory, page: &Page, bytes: &mut Vec<u8>) -> Blocks {
 
 impl Blocks {
     /// Adds blocks of the page that are in a list of others.
-    pub fn also_freed_by_others(&mut self, page: &Page, all: &BTreeSet<u64>) {
+    pub fn also_freed_by_others(&mut self, page: &MiPage, all: &BTreeSet<u64>) {
         for index in all.range(page.start..page.end()).filter_map(|at| page.index(*at)) {
             self.freed_by_others[index / 64] |= 1 << (index % 64);
         }
@@ -60,7 +60,7 @@ impl Blocks {
 
 /// Sets the bits of a list's blocks. Returns whether it ends as it should: a block outside of the page, or one for the second time, ends
 /// it as well.
-fn follow(page: &Page, head: u64, next: &dyn Fn(u64) -> Option<u64>, bits: &mut [u64]) -> bool {
+fn follow(page: &MiPage, head: u64, next: &dyn Fn(u64) -> Option<u64>, bits: &mut [u64]) -> bool {
     let mut at = head;
     while at != 0 {
         let Some(index) = page.index(at) else { return false };

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::arena::Arena;
 use super::blocks::{self, Blocks};
 use super::map::{Map, MapPages};
-use super::page::{Origin, Page, SLICE};
+use super::page::{MiPage, Origin, SLICE};
 use super::release::MimallocRelease;
 use super::segments::Segments;
 use crate::{BlockKind, Memory, State, Walk};
@@ -97,8 +97,8 @@ pub fn fill_segments(memory: &dyn Memory, heap: &Segments, walk: &mut Walk) -> u
 }
 
 /// The bytes in use of each page now. One that has become another page has none.
-fn used<'a>(pages: impl IntoIterator<Item = &'a Page>, again: impl Fn(&Page) -> Option<Page>) -> Vec<u64> {
-    let bytes = |page: Page| u64::from(page.used) * page.block;
+fn used<'a>(pages: impl IntoIterator<Item = &'a MiPage>, again: impl Fn(&MiPage) -> Option<MiPage>) -> Vec<u64> {
+    let bytes = |page: MiPage| u64::from(page.used) * page.block;
     pages.into_iter().map(|page| again(page).map_or(0, bytes)).collect()
 }
 
@@ -113,9 +113,9 @@ fn moved(before: &[u64], after: &[u64]) -> u64 {
 }
 
 /// Reads a page's counts again. `None` if it has become another page.
-pub(super) fn again(memory: &dyn Memory, page: &Page, release: &MimallocRelease) -> Option<Page> {
+pub(super) fn again(memory: &dyn Memory, page: &MiPage, release: &MimallocRelease) -> Option<MiPage> {
     let mut bytes = vec![0; release.page.bytes];
-    let now = memory.read(page.at, &mut bytes).then(|| Page::parse(page.at, &bytes, release)).flatten()?;
+    let now = memory.read(page.at, &mut bytes).then(|| MiPage::parse(page.at, &bytes, release)).flatten()?;
     (now.start == page.start && now.block == page.block).then_some(now)
 }
 
@@ -131,7 +131,7 @@ fn region(memory: &dyn Memory, range: Range<u64>, arena: u32, walk: &mut Walk) {
 }
 
 /// The memory that a page has from the kernel, if that is where its blocks are.
-fn around(memory: &dyn Memory, page: &Page, base: u64, bytes: u64) -> Range<u64> {
+fn around(memory: &dyn Memory, page: &MiPage, base: u64, bytes: u64) -> Range<u64> {
     let range = base..base.saturating_add(bytes);
     let known = range.contains(&page.start) && page.end() <= range.end;
     let mapped = memory.mapping(base).is_some() && memory.mapping(range.end.saturating_sub(1)).is_some();
@@ -139,7 +139,7 @@ fn around(memory: &dyn Memory, page: &Page, base: u64, bytes: u64) -> Range<u64>
 }
 
 /// The slices of an arena that are no page's: free, or with structures.
-fn slices(memory: &dyn Memory, arena: &Arena, pages: &[Page], totals: &mut PageTotals, walk: &mut Walk) {
+fn slices(memory: &dyn Memory, arena: &Arena, pages: &[MiPage], totals: &mut PageTotals, walk: &mut Walk) {
     let mut taken = vec![false; arena.slices as usize];
     let mut begins = vec![false; arena.slices as usize];
     for page in pages {
@@ -169,7 +169,7 @@ fn slices(memory: &dyn Memory, arena: &Arena, pages: &[Page], totals: &mut PageT
     }
 }
 
-fn put(page: &Page, blocks: &Blocks, walk: &mut Walk) {
+fn put(page: &MiPage, blocks: &Blocks, walk: &mut Walk) {
     let others = blocks::count(&blocks.freed_by_others).min(u64::from(page.used));
     let live = u64::from(page.used) - others;
     walk.live += live * page.block;

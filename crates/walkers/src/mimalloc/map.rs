@@ -8,7 +8,7 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use super::page::{Page, SLICE};
+use super::page::{MiPage, SLICE};
 use super::release::{self, MimallocRelease};
 use crate::globals::{each_word, globals};
 use crate::{Memory, PAGE, Window};
@@ -37,7 +37,7 @@ pub struct Map {
 #[derive(Debug)]
 pub struct MapPages {
     /// In the order of their addresses.
-    pub pages: Vec<Page>,
+    pub pages: Vec<MiPage>,
     /// The tables below the root.
     pub tables: Vec<u64>,
     /// Entries whose page could not be read, or is elsewhere.
@@ -139,7 +139,8 @@ impl Map {
             if (first, last) == (0, 0) && is_of_nothing(memory, at, self.release) {
                 continue;
             }
-            let page = window.bytes(at, self.release.page.bytes).and_then(|bytes| Page::parse(at, bytes, self.release));
+            let page =
+                window.bytes(at, self.release.page.bytes).and_then(|bytes| MiPage::parse(at, bytes, self.release));
             match page.filter(|page| page.start / SLICE == first) {
                 Some(page) => found.pages.push(page),
                 None => found.breaks += 1,
@@ -165,7 +166,7 @@ fn is_of_nothing(memory: &dyn Memory, at: u64, release: &MimallocRelease) -> boo
 /// Whether the page at an address has its first block in the slice. A page has entries for its later slices as well.
 fn starts_in(memory: &dyn Memory, at: u64, slice: u64, release: &'static MimallocRelease) -> bool {
     let mut bytes = vec![0; release.page.bytes];
-    let page = memory.read(at, &mut bytes).then(|| Page::parse(at, &bytes, release)).flatten();
+    let page = memory.read(at, &mut bytes).then(|| MiPage::parse(at, &bytes, release)).flatten();
     page.is_some_and(|page| {
         (page.start / SLICE..page.end().div_ceil(SLICE).max(page.start / SLICE + 1)).contains(&slice)
     })

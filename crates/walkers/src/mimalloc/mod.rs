@@ -117,7 +117,7 @@ impl Apart<'_> {
     /// How many pages and arenas contradict their release.
     fn doubt(&self, memory: &dyn Memory) -> u64 {
         let Owned { wanted, found } = owners::count(memory, &self.pages.pages, self.map.release);
-        let in_none = |page: &&page::Page| match page.origin {
+        let in_none = |page: &&page::MiPage| match page.origin {
             page::Origin::Arena { arena, slice, .. } => {
                 !self.arenas.iter().any(|one| one.at == arena && one.has_page(slice.into()))
             }

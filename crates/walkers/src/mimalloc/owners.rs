@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::ops::AddAssign;
 
-use super::page::Page;
+use super::page::MiPage;
 use super::release::{MimallocRelease, OwnerLists};
 use crate::Memory;
 
@@ -30,7 +30,7 @@ impl AddAssign for Owned {
 }
 
 /// Counts the pages that the map has, and adds up what the heaps of all threads count.
-pub fn count(memory: &dyn Memory, pages: &[Page], release: &MimallocRelease) -> Owned {
+pub fn count(memory: &dyn Memory, pages: &[MiPage], release: &MimallocRelease) -> Owned {
     let owned = pages.iter().filter(|page| page.owned);
     let mut owners: BTreeSet<u64> = owned.clone().map(|page| page.owner).collect();
     if let Some(lists) = &release.owner.lists {
@@ -43,13 +43,13 @@ pub fn count(memory: &dyn Memory, pages: &[Page], release: &MimallocRelease) -> 
 /// Adds the heaps that the process lists.
 fn listed(
     memory: &dyn Memory,
-    pages: &[Page],
+    pages: &[MiPage],
     release: &MimallocRelease,
     lists: &OwnerLists,
     owners: &mut BTreeSet<u64>,
 ) {
     let after = |at: u64, bytes: u64| memory.word(at.checked_add(bytes)?).filter(|at| *at != 0);
-    let arenas: BTreeSet<u64> = pages.iter().filter_map(Page::arena).collect();
+    let arenas: BTreeSet<u64> = pages.iter().filter_map(MiPage::arena).collect();
     let mut processes: BTreeSet<u64> = arenas.iter().filter_map(|arena| after(*arena, release.arena.subproc)).collect();
     processes
         .extend(owners.iter().filter_map(|owner| after(after(*owner, release.owner.tld)?, release.process.of_thread)));

@@ -38,7 +38,7 @@ pub enum Origin {
 
 /// A page.
 #[derive(Clone, Copy, Debug)]
-pub struct Page {
+pub struct MiPage {
     /// The address of its `mi_page_t`.
     pub at: u64,
     /// The first block.
@@ -61,9 +61,9 @@ pub struct Page {
     pub origin: Origin,
 }
 
-impl Page {
+impl MiPage {
     /// Reads the fields. `None` if they cannot be those of a page.
-    pub fn parse(at: u64, bytes: &[u8], release: &MimallocRelease) -> Option<Page> {
+    pub fn parse(at: u64, bytes: &[u8], release: &MimallocRelease) -> Option<MiPage> {
         let fields = &release.page;
         let word = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
         let half = |at: usize| Some(u16::from_le_bytes(bytes.get(at..at + 2)?.try_into().ok()?));
@@ -80,7 +80,7 @@ impl Page {
             Start::Field(field) => word(field)?,
             Start::Distance { field, unit } => at.wrapping_add(word(field)?.wrapping_mul(unit)),
         };
-        let page = Page {
+        let page = MiPage {
             at,
             start,
             block: word(fields.block_size)?,

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::older::{ALL, Number, Older, Start};
-use super::page::{Origin, Page, SLICE};
+use super::page::{MiPage, Origin, SLICE};
 use crate::Memory;
 
 /// Segments of every release begin at multiples of this.
@@ -30,7 +30,7 @@ pub struct Segment {
     pub own: u64,
     cookie: u64,
     /// Its pages.
-    pub pages: Vec<Page>,
+    pub pages: Vec<MiPage>,
     /// Entries that are no page's.
     pub breaks: u64,
     /// The bytes of their slices.
@@ -137,13 +137,13 @@ impl Segment {
 }
 
 /// Whether the one block of a page leaves less than `slack` bytes of it. Damage of its size would be within the page otherwise.
-fn is_filled(page: &Page, end: u64, slack: u64) -> bool {
+fn is_filled(page: &MiPage, end: u64, slack: u64) -> bool {
     let room = end - page.start;
     room / page.block > 1 || room - page.block < slack
 }
 
 /// Reads a page from its entry. `None` if it cannot be one.
-fn parse(at: u64, entry: &[u8], from: u64, bytes: u64, release: &Older) -> Option<Page> {
+fn parse(at: u64, entry: &[u8], from: u64, bytes: u64, release: &Older) -> Option<MiPage> {
     let fields = &release.page;
     let half = |at: usize| number(entry, &Number { at, bytes: 2 });
     let mut block = number(entry, &fields.block_size)?;
@@ -167,7 +167,7 @@ fn parse(at: u64, entry: &[u8], from: u64, bytes: u64, release: &Older) -> Optio
     let whole = block >= 8 && block.is_multiple_of(8) && reserved > 0 && room.checked_div(block)? >= reserved;
     // A page is as full of blocks as can be.
     let fills = room.checked_div(block)? == reserved;
-    (whole && fills && used <= capacity && capacity <= reserved).then_some(Page {
+    (whole && fills && used <= capacity && capacity <= reserved).then_some(MiPage {
         at,
         start,
         block,
@@ -183,12 +183,12 @@ fn parse(at: u64, entry: &[u8], from: u64, bytes: u64, release: &Older) -> Optio
 
 impl Segments {
     /// All pages.
-    pub fn pages(&self) -> impl Iterator<Item = &Page> {
+    pub fn pages(&self) -> impl Iterator<Item = &MiPage> {
         self.segments.iter().flat_map(|segment| &segment.pages)
     }
 
     /// Reads a page's counts again. `None` if it has become another page.
-    pub fn again(&self, memory: &dyn Memory, page: &Page) -> Option<Page> {
+    pub fn again(&self, memory: &dyn Memory, page: &MiPage) -> Option<MiPage> {
         let Origin::Segment { from, bytes } = page.origin else { return None };
         let mut entry = vec![0; self.release.page.bytes];
         let now = memory.read(page.at, &mut entry).then(|| parse(page.at, &entry, from, bytes, self.release))??;
@@ -223,7 +223,7 @@ impl Segments {
     /// not end as they should.
     pub fn delayed(&self, memory: &dyn Memory) -> (BTreeSet<u64>, u64) {
         let (mut all, mut breaks) = (BTreeSet::new(), 0);
-        let mut pages: Vec<&Page> = self.pages().collect();
+        let mut pages: Vec<&MiPage> = self.pages().collect();
         pages.sort_unstable_by_key(|page| page.start);
         let is_block = |at: u64| {
             let page = pages[..pages.partition_point(|page| page.start <= at)].last();

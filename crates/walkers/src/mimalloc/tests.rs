@@ -192,7 +192,7 @@ fn the_parts_add_up_to_the_resident_pages() {
 
 #[test]
 fn the_counts_are_read_together_with_the_lists() {
-    let page = super::page::Page::parse(META + 120, &bytes(&heap(), META + 120), &ALL[0]).unwrap();
+    let page = super::page::MiPage::parse(META + 120, &bytes(&heap(), META + 120), &ALL[0]).unwrap();
     let mut fake = heap();
     list(&mut fake, META + 120 + 8, ARENA + SLICE, &[3, 1, 2, 4], 0);
     fake.put(META + 120 + 16, &[14 | 20 << 16 | 32 << 32]);

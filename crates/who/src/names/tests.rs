@@ -81,7 +81,7 @@ fn debug_file(folder: &Path, build_id: &[u8]) -> PathBuf {
 fn a_frame_has_its_inlined_functions_and_lines() {
     let Some(built) = built() else { return };
     let stacks = stacks(&built);
-    let frames = Names::with(&stacks, Path::new("/nowhere")).stack(1);
+    let frames = FrameNames::with(&stacks, Path::new("/nowhere")).stack(1);
     assert_eq!(functions(&frames), ["inlined", "outer"]);
     assert!(frames[0].file.ends_with("names.c") && frames[0].line == 2, "{frames:?}");
     assert_eq!((frames[1].line, frames[1].module.as_str(), frames[1].is_named), (5, "names", true));
@@ -93,7 +93,7 @@ fn a_return_to_the_first_byte_of_a_function_is_of_the_one_before() {
     let Some(built) = built() else { return };
     let mut stacks = stacks(&built);
     stacks.nodes[1].pc -= 1;
-    let frames = Names::with(&stacks, Path::new("/nowhere")).stack(1);
+    let frames = FrameNames::with(&stacks, Path::new("/nowhere")).stack(1);
     assert!(frames.iter().all(|frame| frame.function != "outer"), "{frames:?}");
 }
 
@@ -106,10 +106,10 @@ fn a_stripped_file_has_offsets_and_its_debug_file_has_the_names() {
     std::fs::copy(&built.program, &place).unwrap();
     let Some(()) = stripped(&built) else { return };
     let stacks = stacks(&built);
-    let frames = Names::with(&stacks, Path::new("/nowhere")).stack(1);
+    let frames = FrameNames::with(&stacks, Path::new("/nowhere")).stack(1);
     assert_eq!(functions(&frames), [format!("names+{:#x}", built.outer + 1)]);
     assert!(!frames[0].is_named);
-    let mut names = Names::with(&stacks, &debug);
+    let mut names = FrameNames::with(&stacks, &debug);
     assert_eq!(functions(&names.stack(1)), ["inlined", "outer"]);
     assert!(names.notes().is_empty(), "{:?}", names.notes());
     // A file of another build in that place is refused.
@@ -118,7 +118,7 @@ fn a_stripped_file_has_offsets_and_its_debug_file_has_the_names() {
     let wrong = debug_file(&debug, &other.modules[0].build_id);
     std::fs::create_dir_all(wrong.parent().unwrap()).unwrap();
     std::fs::copy(&place, wrong).unwrap();
-    assert!(!Names::with(&other, &debug).stack(1)[0].is_named);
+    assert!(!FrameNames::with(&other, &debug).stack(1)[0].is_named);
 }
 
 #[test]
@@ -126,16 +126,16 @@ fn a_program_that_was_replaced_is_told_and_not_used() {
     let Some(built) = built() else { return };
     let mut stacks = stacks(&built);
     stacks.modules[0].build_id[0] ^= 1;
-    let mut names = Names::with(&stacks, Path::new("/nowhere"));
+    let mut names = FrameNames::with(&stacks, Path::new("/nowhere"));
     assert!(!names.stack(1)[0].is_named);
     let [note] = &names.notes()[..] else { panic!("{:?}", names.notes()) };
     assert!(note.contains("is not the file that was recorded: wanted build-id") && note.contains("not used"), "{note}");
     stacks.modules[0].path = "/nowhere/names (deleted)".into();
-    let mut names = Names::with(&stacks, Path::new("/nowhere"));
+    let mut names = FrameNames::with(&stacks, Path::new("/nowhere"));
     assert_eq!(functions(&names.stack(1)), [format!("names+{:#x}", built.outer + 1)]);
     assert!(names.notes()[0].starts_with("/nowhere/names: "), "{:?}", names.notes());
     stacks.modules[0].path = "/dev/zero".into();
-    let mut names = Names::with(&stacks, Path::new("/nowhere"));
+    let mut names = FrameNames::with(&stacks, Path::new("/nowhere"));
     names.stack(1);
     assert!(names.notes()[0].contains("not a regular file"), "{:?}", names.notes());
 }
@@ -148,7 +148,7 @@ fn the_allocators_own_frames_are_left_out_for_other_tools() {
         nodes: vec![node(0, 0), node(0, 150), node(1, 250), node(2, 350), node(0, 351)],
         modules: vec![module("app", 100), module("libc.so.6", 200), module("libjemalloc.so.2", 300)],
     };
-    let mut names = Names::of(&stacks);
+    let mut names = FrameNames::of(&stacks);
     let mut callers = |stack| names.callers(stack).iter().map(|code| code.pc).collect::<Vec<_>>();
     assert_eq!(callers(3), [250, 150], "libc is a caller like others here");
     assert_eq!(callers(4), [351], "there is no caller");
@@ -158,7 +158,7 @@ fn the_allocators_own_frames_are_left_out_for_other_tools() {
 fn an_address_without_a_module_is_itself() {
     let stacks =
         Stacks { nodes: vec![Node::default(), Node { parent: 0, pc: 0x1234, module: 0 }], modules: Vec::new() };
-    assert_eq!(functions(&Names::of(&stacks).stack(1)), ["0x1234"]);
+    assert_eq!(functions(&FrameNames::of(&stacks).stack(1)), ["0x1234"]);
 }
 
 /// The code of Python's interpreter is in a file; the code of Python's functions is not.
@@ -181,7 +181,7 @@ fn code_that_is_in_no_file_is_named_by_the_map_of_the_trace() {
         modules: vec![module("libpython3.12.so.1.0")],
     };
     let names_of = |stack| {
-        let mut names = Names::of(&stacks).with_map_of(&trace);
+        let mut names = FrameNames::of(&stacks).with_map_of(&trace);
         let found: Vec<String> = names.stack(stack).into_iter().map(|frame| frame.function).collect();
         (found, names.notes())
     };
@@ -194,7 +194,7 @@ fn code_that_is_in_no_file_is_named_by_the_map_of_the_trace() {
     let (found, notes) = names_of(3);
     assert_eq!((found[1].as_str(), notes.len()), ("load:/srv/\u{fffd}app.py", 0));
     assert_eq!(found[2], "libpython3.12.so.1.0+0x96", "what is in a file is the file's");
-    let mut names = Names::of(&stacks).with_map_of(&trace);
+    let mut names = FrameNames::of(&stacks).with_map_of(&trace);
     for stack in [5, 6, 6] {
         names.stack(stack);
     }
@@ -265,7 +265,7 @@ fn a_function_has_the_name_of_all_that_it_is_in() {
     let flags = ["-O1", "-g", "-Wl,--build-id=sha1"];
     let Some(program) = compiled_text(folder.path(), "scoped.cc", SCOPED, &flags) else { return };
     let stacks = stacks_at(&program, &symbols(&program, "calls_"));
-    let mut names = Names::with(&stacks, Path::new("/nowhere"));
+    let mut names = FrameNames::with(&stacks, Path::new("/nowhere"));
     let mut inner = |stack| names.stack(stack)[0].clone();
     let named: Vec<String> = (1..=5).map(|stack| inner(stack).function).collect();
     let wanted = [
@@ -302,7 +302,7 @@ fn functions_of_one_name_in_two_files_are_two() {
         let built = compiled_to(&folder.path().join("two"), &[&first, &second, &main], &flags);
         let Some(program) = built else { return };
         let stacks = stacks_at(&program, &symbols(&program, "make"));
-        let mut names = Names::with(&stacks, Path::new("/nowhere"));
+        let mut names = FrameNames::with(&stacks, Path::new("/nowhere"));
         let [one, other] = [1, 2].map(|stack| names.stack(stack)[0].clone());
         assert_eq!((one.function.as_str(), other.function.as_str()), ("make", "make"));
         assert_ne!(one.identity, other.identity, "{lines}");
@@ -337,7 +337,7 @@ fn code_without_unwinding_tables_is_where_a_stack_ends() {
         object.symbols().find(|symbol| symbol.name() == Ok(name)).expect("a symbol").address()
     };
     let stacks = stacks_at(&program, &[at("bare"), at("tabled")]);
-    let mut names = Names::with(&stacks, Path::new("/nowhere"));
+    let mut names = FrameNames::with(&stacks, Path::new("/nowhere"));
     assert_eq!((names.ended(1), names.ended(2)), (1, 0));
     assert_eq!(names.stack(1)[0].function, "bare");
 }
@@ -351,6 +351,6 @@ fn of_lines_alone_the_symbol_has_the_whole_name() {
     let flags = ["-O", "-Cdebuginfo=line-tables-only", "-Clink-arg=-Wl,--build-id=sha1"];
     let Some(program) = compiled_text(folder.path(), "lines.rs", text, &flags) else { return };
     let stacks = stacks_at(&program, &symbols(&program, "1a4make"));
-    let frames = Names::with(&stacks, Path::new("/nowhere")).stack(1);
+    let frames = FrameNames::with(&stacks, Path::new("/nowhere")).stack(1);
     assert_eq!(frames.last().unwrap().function, "lines::a::make");
 }

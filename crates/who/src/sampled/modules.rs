@@ -85,14 +85,14 @@ mod tests {
     /// This test's own program: an address of its code leads back to the function.
     #[test]
     fn an_address_of_this_program_has_its_name() {
-        use crate::names::Names;
+        use crate::names::FrameNames;
         use allocanary_profile::reader::ProcessMemory;
         use allocanary_trace::stacks::{Code, Stacks};
         let process = allocanary_heap::Live::open(std::process::id()).unwrap();
         let (modules, sources) = of(process.pid(), &ProcessMemory::mappings(&process));
         let stacks = Stacks { nodes: Vec::new(), modules };
         let pc = first_code as *const () as u64 + 1;
-        let frames = Names::of_process(&stacks, &sources).frames(Code { pc, module: 0 });
+        let frames = FrameNames::of_process(&stacks, &sources).frames(Code { pc, module: 0 });
         assert!(frames.last().unwrap().function.contains("first_code"), "{frames:?}");
     }
 }

@@ -19,7 +19,8 @@ fn the_site_whose_few_blocks_survive_pins_the_pages_and_the_rest_is_empty() {
     of_a.into_iter().for_each(|block| events.free(500_000, block));
     let taken = events.taken();
     let resident = Resident { mark: 2, ranges: vec![100 * PAGE..302 * PAGE] };
-    let found = find("service", &taken, Some(&resident), &mut Names::of(&stacks), By::Function, &Folding::default());
+    let found =
+        find("service", &taken, Some(&resident), &mut FrameNames::of(&stacks), By::Function, &Folding::default());
     let [b, a] = &found.sites[..] else { panic!("{:?}", found.sites) };
     assert_eq!((b.name.as_str(), b.blocks, b.live, b.share.pinned), ("0xb", 100, 6400, 100 * (PAGE - 64)));
     assert_eq!((b.share.alone, b.share.with_holes), (b.share.pinned, b.share.pinned + 100 * PAGE));
@@ -38,7 +39,7 @@ fn sites_are_grouped_before_pages_are_divided() {
         events.new_block(0, *id, PAGE + at * 1000, 32);
     }
     let taken = events.taken();
-    let found = find("x", &taken, None, &mut Names::of(&stacks), By::Function, &Folding::default());
+    let found = find("x", &taken, None, &mut FrameNames::of(&stacks), By::Function, &Folding::default());
     assert_eq!(
         found.sites.iter().map(|site| (&*site.name, site.share.pinned)).collect::<Vec<_>>(),
         [("0xa", 2000), ("0xb", 2000)]
@@ -60,7 +61,7 @@ fn of_sampled_stacks_the_sums_are_estimated_and_the_heap_is_exact() {
         }
     }
     let taken = Taken { one_stack_in: 4, ..events.taken() };
-    let found = find("x", &taken, None, &mut Names::of(&stacks), By::Function, &Folding::default());
+    let found = find("x", &taken, None, &mut FrameNames::of(&stacks), By::Function, &Folding::default());
     assert_eq!(found.one_in, Some(4.0));
     assert_eq!(found.pages.pinned(), 40_000, "which blocks hold pages is known without stacks");
     let sites: Vec<_> =
@@ -77,7 +78,7 @@ fn a_few_stacks_that_could_not_be_walked_are_a_site() {
         events.new_block(0, ids[0], PAGE + at * 100, 50);
     }
     events.new_block(0, 0, 2 * PAGE, 50);
-    let found = find("x", &events.taken(), None, &mut Names::of(&stacks), By::Function, &Folding::default());
+    let found = find("x", &events.taken(), None, &mut FrameNames::of(&stacks), By::Function, &Folding::default());
     let sites: Vec<_> = found.sites.iter().map(|site| (&*site.name, site.share.pinned)).collect();
     assert_eq!((found.one_in, &sites[..]), (None, &[("(no stack)", 4046), ("0xa", 3646)][..]));
 }
@@ -95,7 +96,7 @@ fn whether_stacks_were_sampled_is_what_the_trace_says() {
         Taken { one_stack_in, ..events.taken() }
     };
     assert_eq!((one_in(&taken(1, 1)), one_in(&taken(9, 10))), (None, Some(10.0 / 9.0)));
-    let found = find("x", &taken(1, 1), None, &mut Names::of(&stacks), By::Function, &Folding::default());
+    let found = find("x", &taken(1, 1), None, &mut FrameNames::of(&stacks), By::Function, &Folding::default());
     assert!(
         found.notes.iter().any(|note| note.starts_with("90 % of the allocations have no stack")),
         "{:?}",
@@ -157,7 +158,8 @@ fn a_leak_is_named_with_its_rate_and_what_fills_or_is_steady_is_not() {
         let trace = Trace::open(file.path()).unwrap();
         let (taken, resident, _) = take_wanted(&trace, None, false).unwrap();
         let stacks = trace.stacks().unwrap();
-        let found = find("x", &taken, resident.as_ref(), &mut Names::of(&stacks), By::Function, &Folding::default());
+        let found =
+            find("x", &taken, resident.as_ref(), &mut FrameNames::of(&stacks), By::Function, &Folding::default());
         assert_eq!(found.span.map(|span| (span.from, span.to)), Some((15_000_000_000, 54_000_000_000)));
         let of = |name: &str| found.sites.iter().find(|site| site.name == name).unwrap();
         let slope = |name: &str| of(name).slope.unwrap();
@@ -179,7 +181,7 @@ fn of_sampled_stacks_the_slope_is_that_of_all_blocks() {
         events.new_block(at, if at % 4 == 0 { ids[0] } else { 0 }, (10 + at) * PAGE, 1000);
     }
     let taken = Taken { one_stack_in: 4, ..events.taken() };
-    let found = find("x", &taken, None, &mut Names::of(&stacks), By::Function, &Folding::default());
+    let found = find("x", &taken, None, &mut FrameNames::of(&stacks), By::Function, &Folding::default());
     let (site, slope) = (&found.sites[0], found.sites[0].slope.unwrap());
     assert!(site.grows && (slope.per_second / 1e12 - 1.0).abs() < 0.01, "1000 bytes a nanosecond: {slope:?}");
 }
@@ -199,7 +201,7 @@ fn growth_in_a_window_is_not_known() {
     file.write_all(&builder.finish()).unwrap();
     let trace = Trace::open(file.path()).unwrap();
     let (taken, ..) = take_wanted(&trace, None, true).unwrap();
-    let found = find("x", &taken, None, &mut Names::of(&Stacks::default()), By::Thread, &Folding::default());
+    let found = find("x", &taken, None, &mut FrameNames::of(&Stacks::default()), By::Thread, &Folding::default());
     assert_eq!((found.span, found.sites[0].slope, found.sites[0].grows), (None, None, false));
 }
 
@@ -227,7 +229,7 @@ fn a_trace_is_read_at_its_peak() {
     let trace = Trace::open(file.path()).unwrap();
     let (taken, resident, merged) = take_wanted(&trace, None, true).unwrap();
     assert_eq!((taken.moment.name, merged.strays, &resident), ("peak", 0, &None));
-    let found = find("x", &taken, None, &mut Names::of(&Stacks::default()), By::Thread, &Folding::default());
+    let found = find("x", &taken, None, &mut FrameNames::of(&Stacks::default()), By::Thread, &Folding::default());
     let sites: Vec<_> = found.sites.iter().map(|site| (&*site.name, site.live, site.share.pinned)).collect();
     // Page 8 has 3904 free bytes, which both threads share; page 30 has 96, of thread 1.
     assert_eq!(sites, [("thread 1", 4096, 1952 + 96), ("thread 0", 96, 1952)]);
@@ -285,7 +287,7 @@ fn of_a_window_older_blocks_have_no_site_and_their_pages_are_told_apart() {
     let (taken, resident, merged) = take_wanted(&trace, None, false).unwrap();
     assert_eq!((taken.moment.name, merged.before, merged.strays), ("end", 3, 0));
     let stacks = Stacks { nodes: vec![Default::default(); 10], modules: Vec::new() };
-    let found = find("x", &taken, resident.as_ref(), &mut Names::of(&stacks), By::Function, &Folding::default());
+    let found = find("x", &taken, resident.as_ref(), &mut FrameNames::of(&stacks), By::Function, &Folding::default());
     assert_eq!((found.freed_from_before, found.before_window()), (Some(3), Some(39 * PAGE)));
     assert_eq!((found.pages.holding, found.pages.pinned()), (20 * PAGE, 20 * (PAGE - 96)), "at most");
     let notes = limits(&trace, &found, &merged, &stacks);
@@ -295,6 +297,6 @@ fn of_a_window_older_blocks_have_no_site_and_their_pages_are_told_apart() {
     );
     // At a time that the user gives, the pages were not read.
     let (taken, resident, _) = take_wanted(&trace, Some(MomentChoice::At(60_000)), false).unwrap();
-    let found = find("x", &taken, resident.as_ref(), &mut Names::of(&stacks), By::Function, &Folding::default());
+    let found = find("x", &taken, resident.as_ref(), &mut FrameNames::of(&stacks), By::Function, &Folding::default());
     assert_eq!((found.freed_from_before, found.before_window(), found.pages.empty), (Some(3), None, None));
 }

@@ -7,7 +7,7 @@ use allocanary_trace::coder::Event;
 use super::*;
 use crate::fold::Folding;
 use crate::invented::{self, Events};
-use crate::names::Names;
+use crate::names::FrameNames;
 use crate::sites::find;
 
 /// A trace whose stacks are those of two sites, by their return addresses.
@@ -60,7 +60,7 @@ fn a_site_has_the_stacks_that_the_table_puts_together() {
     }
     events.new_block(0, 0, 0x9_0000, 7);
     let taken = events.taken();
-    let mut names = Names::of(&table);
+    let mut names = FrameNames::of(&table);
     let found = find("service", &taken, None, &mut names, By::Function, &Folding::default());
     let groups = Groups::of(&taken, false, &mut names, By::Function, &Folding::default());
     for site in &found.sites {

@@ -7,7 +7,7 @@ use std::path::Path;
 use allocanary_contents::{Contents, Site};
 use allocanary_rows::error::{Error, Result};
 use allocanary_trace::reader::Trace;
-use allocanary_who::{By, Folding, Moment, MomentChoice, Names, sites};
+use allocanary_who::{By, Folding, FrameNames, Moment, MomentChoice, sites};
 
 /// Opens a trace with stacks.
 pub fn open(file: &Path) -> Result<Trace> {
@@ -31,7 +31,7 @@ pub fn add(contents: &mut Contents, trace: &Trace) -> Result<()> {
     let (mut taken, ..) = sites::take(trace, moment, false)?;
     taken.blocks.retain(|block| lost.contains(&block.address));
     let stacks = trace.stacks()?;
-    let mut names = Names::of(&stacks).with_map_of(trace.path());
+    let mut names = FrameNames::of(&stacks).with_map_of(trace.path());
     let blocks = taken.blocks.len() as u64;
     let found = sites::find(&trace.header.program, &taken, None, &mut names, By::Function, &Folding::default());
     let of_sites = found.sites.into_iter().filter(|site| site.blocks > 0);

@@ -7,7 +7,7 @@ use allocanary_node::look::NoProfile;
 use allocanary_profile::reader::{self, Trouble};
 use allocanary_text::units::Bytes;
 use allocanary_who::sampled::Reading;
-use allocanary_who::{Names, profile};
+use allocanary_who::{FrameNames, profile};
 
 use super::super::reader::profile as ask;
 
@@ -31,7 +31,7 @@ pub fn pprof(pid: u32, named: bool) -> Result<Vec<u8>, NoProfile> {
         _ => NoProfile::Failed(trouble.to_string()),
     })?;
     let reading = Reading::of(reader::read(&live).map_err(absent)?);
-    let mut names = if named { reading.names() } else { Names::none(&reading.stacks) };
+    let mut names = if named { reading.names() } else { FrameNames::none(&reading.stacks) };
     let what = profile::Of::Samples(reading.mean());
     let notes = reading.notes(names.notes());
     let written = profile::pprof(&reading.program(), &reading.stacks, &reading.of_stacks(), &mut names, what, &notes);

@@ -12,7 +12,7 @@ use super::traces::{fresh_folder, tell, traces_of};
 use crate::args::RecordFlags;
 use crate::commands::{measure, reader, terminal};
 use allocanary_heap::reader::{MEMORY, Reader};
-use allocanary_inside::attach::{Asked, Recorder, Refusal, Reply, modules};
+use allocanary_inside::attach::{Recorder, RecorderRequest, Refusal, Reply, modules};
 use allocanary_rows::error::{Error, Result};
 use allocanary_sys::clocks::monotonic_nanos;
 use allocanary_sys::private::user;
@@ -46,7 +46,7 @@ pub fn run(flags: &RecordFlags, pid: u32, limit: u64, preload: &Path) -> Result<
     let recording = RecordOptions { preload, folder: &folder, limit, rate, window: None, stacks };
     let users = users(pid);
     let into = place(&recording, &users)?;
-    let asked = Asked { folder: into, limit, rate, stacks };
+    let asked = RecorderRequest { folder: into, limit, rate, stacks };
     let stop = measure::watch_interrupts();
     let before: Vec<_> = traces(&folder).unwrap_or_default().into_iter().map(|(path, _)| path).collect();
     let (recorder, reply) =

@@ -337,7 +337,7 @@ mod tests {
     use super::*;
     use allocanary_measure::metrics::Metrics;
     use allocanary_rows::Phase;
-    use allocanary_rows::sample::Answer;
+    use allocanary_rows::sample::CellAnswer;
     use allocanary_study::search::goal::{Goal, GoalSource};
     use allocanary_study::search::proof::{front, prove};
 
@@ -356,7 +356,7 @@ mod tests {
         let column = |(name, mebibytes): &(&str, u64)| (name.to_string(), vec![Some(mebibytes << 20)]);
         let readings = parts.iter().map(column).collect();
         let answer =
-            Answer { phases: vec![Phase::Idle], requested_bytes: vec![4 << 20], readings, ..Answer::default() };
+            CellAnswer { phases: vec![Phase::Idle], requested_bytes: vec![4 << 20], readings, ..CellAnswer::default() };
         Anatomy::of(&answer, Some(40)).unwrap()
     }
 

@@ -17,7 +17,7 @@ use allocanary_sys::input;
 use allocanary_text::outside::{harmless, harmless_lines};
 use allocanary_trace::reader::Trace;
 use allocanary_who::against::Before;
-use allocanary_who::{By, MomentChoice, Names, SiteReport, sites};
+use allocanary_who::{By, FrameNames, MomentChoice, SiteReport, sites};
 
 /// The number of sites in the table without --top.
 const TOP: usize = 15;
@@ -88,7 +88,7 @@ fn found(flags: &WhoFlags, path: &Path, wanted: Option<MomentChoice>, by: By) ->
     }
     let stacks = trace.stacks()?;
     let (taken, resident, merged) = sites::take_wanted(&trace, wanted, false)?;
-    let mut names = Names::of(&stacks).with_map_of(path);
+    let mut names = FrameNames::of(&stacks).with_map_of(path);
     let groups = groups(flags, &taken, &mut names, by)?;
     let mut found = sites::of_groups(&program(&trace), &taken, resident.as_ref(), by, &groups, names.notes());
     found.notes.extend(sites::limits(&trace, &found, &merged, &stacks));

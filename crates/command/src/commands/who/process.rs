@@ -20,7 +20,7 @@ use allocanary_sys::{input, private};
 use allocanary_text::outside::{Look, harmless, harmless_lines};
 use allocanary_who::fold::{BYS, Skip};
 use allocanary_who::sampled::Reading;
-use allocanary_who::{By, Folding, Names, Order, collapsed, profile};
+use allocanary_who::{By, Folding, FrameNames, Order, collapsed, profile};
 
 /// The process that the argument names. A number is a process, even if a file has this name: anybody may have made the file. `./1` is a
 /// file.
@@ -148,7 +148,7 @@ fn of_format(
     order: Order,
     reading: &Reading,
     path: &str,
-    names: &mut Names<'_>,
+    names: &mut FrameNames<'_>,
     notes: &[String],
 ) -> std::result::Result<Vec<u8>, String> {
     let wrong = |error: String| format!("--format {format}: {error}");

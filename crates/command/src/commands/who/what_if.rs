@@ -23,7 +23,7 @@ use allocanary_trace::prepare::{Elsewhere, write_elsewhere};
 use allocanary_trace::reader::Trace;
 use allocanary_trace::stacks::{StackId, Stacks};
 use allocanary_who::what_if::{self, ReplayHeap, Sets, Ways};
-use allocanary_who::{By, MomentChoice, Names, WhatIf, sites, under};
+use allocanary_who::{By, FrameNames, MomentChoice, WhatIf, sites, under};
 
 /// The number of replays of each way: an interval needs at least this many.
 const REPEATS: usize = LEAST_SAMPLES;
@@ -47,7 +47,7 @@ pub fn run(flags: &WhoFlags, site: &str, wanted: Option<MomentChoice>, by: By) -
         )));
     }
     let stacks = trace.stacks()?;
-    let mut names = Names::of(&stacks).with_map_of(&flags.trace);
+    let mut names = FrameNames::of(&stacks).with_map_of(&flags.trace);
     let found = measured(flags, &trace, &stacks, &mut names, site, wanted, by)?;
     let (report, look) = (Report::of(&found), terminal::look());
     let text = match flags.output {
@@ -62,7 +62,7 @@ fn measured(
     flags: &WhoFlags,
     trace: &Trace,
     stacks: &Stacks,
-    names: &mut Names<'_>,
+    names: &mut FrameNames<'_>,
     text: &str,
     wanted: Option<MomentChoice>,
     by: By,

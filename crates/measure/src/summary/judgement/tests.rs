@@ -8,12 +8,12 @@ use allocanary_rows::Phase;
 use allocanary_rows::job::Job;
 use allocanary_rows::load::Load;
 use allocanary_rows::provenance::Provenance;
-use allocanary_rows::sample::{Answer, Failure, FailureKind, Sample};
+use allocanary_rows::sample::{CellAnswer, Failure, FailureKind, Sample};
 
 /// A row of a candidate on one thread of `server`, with `rss` bytes of resident memory.
 fn row(candidate: &str, place: u32, repeat: u32, rss: f64) -> Sample {
     let cell = Cell { repeat, place, ..Cell::new(candidate, candidate, Job::workload("server", 1)) };
-    let answer = Answer {
+    let answer = CellAnswer {
         version: "5".into(),
         phases: vec![Phase::Idle],
         requested_bytes: vec![0],
@@ -22,7 +22,7 @@ fn row(candidate: &str, place: u32, repeat: u32, rss: f64) -> Sample {
             .into(),
         operations: 1000,
         active_ns: 1_000_000,
-        ..Answer::default()
+        ..CellAnswer::default()
     };
     // Rows of one cell are told apart by their times.
     let started_ms = u64::from(place * 1000 + repeat);

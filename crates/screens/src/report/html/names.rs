@@ -9,18 +9,18 @@ use allocanary_measure::summary::{CandidatePoints, Findings};
 
 /// The candidates with unproven settings.
 #[derive(Default)]
-pub struct Names {
+pub struct CandidateLabels {
     unproven: Vec<(String, String)>,
 }
 
-impl Names {
+impl CandidateLabels {
     /// The names of some findings.
-    pub fn of(findings: &Findings) -> Names {
+    pub fn of(findings: &Findings) -> CandidateLabels {
         let said = |(candidate, setting, why): &(_, String, String)| {
             let candidate = format!("{candidate}");
             (candidate.clone(), format!("{candidate}: {setting} was taken, but {why}"))
         };
-        Names { unproven: findings.unproven.iter().map(said).collect() }
+        CandidateLabels { unproven: findings.unproven.iter().map(said).collect() }
     }
 
     /// The name of a line, with a grey mark if there is a footnote about it.
@@ -32,7 +32,7 @@ impl Names {
         }
     }
 
-    /// The line's drawn mark, and its [`name`](Names::name).
+    /// The line's drawn mark, and its [`name`](CandidateLabels::name).
     pub fn marked(&self, at: usize, line: &CandidatePoints) -> Markup {
         html! { (palette::swatch(at)) (self.name(line)) }
     }

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::names::Names;
+use super::names::CandidateLabels;
 use super::tables;
 use crate::draw::Picture;
 use crate::draw::markup::prose;
@@ -24,7 +24,7 @@ pub fn section(
     place: usize,
     (section, panel): (&Section, &Panel),
     metrics: &Metrics,
-    names: &Names,
+    names: &CandidateLabels,
     table: Markup,
 ) -> Markup {
     // A program that ends has no idle phase.
@@ -51,7 +51,7 @@ pub fn section(
 }
 
 /// Each candidate's number, mark, name and version. The pictures show a candidate by its mark and number.
-fn legend(panel: &Panel, names: &Names) -> Markup {
+fn legend(panel: &Panel, names: &CandidateLabels) -> Markup {
     // A short legend stays visible while the pictures scroll. A long one would cover them.
     let class = if panel.lines.len() <= 10 { "legend short" } else { "legend" };
     html! {

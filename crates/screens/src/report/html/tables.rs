@@ -2,14 +2,14 @@
 
 use maud::{Markup, html};
 
-use super::names::Names;
+use super::names::CandidateLabels;
 use crate::draw::markup::{candidate, prose};
 use crate::report::words::{self, PER_REQUESTED};
 use allocanary_measure::metrics::{Metric, Metrics, metric_of_all};
 use allocanary_measure::summary::{CandidatePoints, Comparison, Estimate, PRICE, Panel, Point, Verdict};
 
 /// Resident memory when idle, candidates by columns.
-pub fn memory(panel: &Panel, names: &Names) -> Markup {
+pub fn memory(panel: &Panel, names: &CandidateLabels) -> Markup {
     let cell = |at: usize, column: usize, point: &Point| {
         let Some(rss) = point.get("resident") else { return html! { td { (failed(point)) } } };
         let class = (words::starred(panel, column, "resident") == Some(at)).then_some("best");
@@ -35,7 +35,7 @@ pub fn memory(panel: &Panel, names: &Names) -> Markup {
 }
 
 /// Every other candidate compared with the first, by columns.
-pub fn verdicts(panel: &Panel, names: &Names) -> Markup {
+pub fn verdicts(panel: &Panel, names: &CandidateLabels) -> Markup {
     let Some(first) = panel.lines.first().filter(|_| panel.lines.len() > 1) else { return html! {} };
     let cell = |line: usize, column: usize| {
         let found = panel.comparisons.iter().find(|(at, at_column, _)| (*at, *at_column) == (line, column));
@@ -51,7 +51,7 @@ pub fn verdicts(panel: &Panel, names: &Names) -> Markup {
 }
 
 /// Time and work at the largest column, compared with the first candidate.
-pub fn price(panel: &Panel, names: &Names) -> Markup {
+pub fn price(panel: &Panel, names: &CandidateLabels) -> Markup {
     let Some((first, last)) = panel.lines.first().zip(panel.columns.len().checked_sub(1)) else { return html! {} };
     let known = |metric: &&str| {
         let mut here = panel.comparisons_in(metric).filter(|(_, at, _)| *at == last);
@@ -91,7 +91,7 @@ fn verdict(comparison: &Comparison) -> Markup {
 }
 
 /// The allocator's counters at the largest column, beside what the kernel counts.
-pub fn allocator_counters(panel: &Panel, names: &Names) -> Markup {
+pub fn allocator_counters(panel: &Panel, names: &CandidateLabels) -> Markup {
     const SHOWN: [(&str, &str); 8] = [
         ("requested", "requested"),
         ("allocator_allocated", "allocated"),
@@ -128,7 +128,7 @@ pub fn allocator_counters(panel: &Panel, names: &Names) -> Markup {
 }
 
 /// Every metric at each column, in a folded section.
-pub fn everything(panel: &Panel, metrics: &Metrics, names: &Names) -> Markup {
+pub fn everything(panel: &Panel, metrics: &Metrics, names: &CandidateLabels) -> Markup {
     let has_figures = |metric: &&Metric| {
         panel.lines.iter().flat_map(|line| line.points.iter().flatten()).any(|point| point.get(&metric.name).is_some())
     };

@@ -6,7 +6,7 @@ use allocanary_rows::Cell;
 use allocanary_rows::Phase;
 use allocanary_rows::job::Job;
 use allocanary_rows::load::Load;
-use allocanary_rows::sample::Answer;
+use allocanary_rows::sample::CellAnswer;
 
 use super::*;
 
@@ -437,14 +437,14 @@ fn the_figures_are_those_of_the_rows() {
         let mut row = template.clone();
         row.cell = Cell { repeat, ..Cell::new("fake", "fake", Job::workload("work", 1)) };
         let readings = [("resident_bytes", (40 + u64::from(repeat)) << 20), ("peak_resident_bytes", 50 << 20)];
-        row.answer = Some(Answer {
+        row.answer = Some(CellAnswer {
             version: "1.2".into(),
             phases: vec![Phase::Start, Phase::Idle],
             requested_bytes: vec![0, 20 << 20],
             readings: readings.map(|(name, bytes)| (name.to_string(), vec![Some(1 << 20), Some(bytes)])).into(),
             operations: 1000,
             active_ns: 500_000_000,
-            ..Answer::default()
+            ..CellAnswer::default()
         });
         row
     };

@@ -7,7 +7,7 @@ use allocanary_text::units::show_time;
 use maud::{Markup, html};
 
 use super::{answer, bytes, count, sampled, sure, tree_map};
-use crate::draw::Page;
+use crate::draw::HtmlPage;
 use crate::draw::markup::prose;
 use crate::views::heap::percent;
 
@@ -37,7 +37,7 @@ pub fn page(contents: &Contents) -> String {
     };
     let title = format!("What is in the heap of {name}");
     let heading = format!("What is in the heap of {name}?");
-    Page { title: &title, heading: &heading, style: OWN, head, main, foot: html! {} }.document()
+    HtmlPage { title: &title, heading: &heading, style: OWN, head, main, foot: html! {} }.document()
 }
 
 fn facts(contents: &Contents) -> Markup {

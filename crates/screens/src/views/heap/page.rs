@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use super::deeper::deeper;
 use super::map::{self, color};
 use super::{bytes, histogram, percent, text};
-use crate::draw::Page;
+use crate::draw::HtmlPage;
 use crate::draw::class_of;
 use crate::draw::markup::prose;
 use crate::draw::{Picture, palette};
@@ -50,7 +50,7 @@ pub fn page(readings: &[Reading], remedies: &[Remedy]) -> String {
     };
     let title = format!("The memory of {name}");
     let heading = format!("Where is the memory of {name}?");
-    Page { title: &title, heading: &heading, style: OWN, head, main, foot: html! {} }.document()
+    HtmlPage { title: &title, heading: &heading, style: OWN, head, main, foot: html! {} }.document()
 }
 
 fn facts(reading: &Reading) -> Markup {
