@@ -3,7 +3,7 @@
 
 use super::flavour::Flavour;
 use super::host::Surroundings;
-use super::seen::Seen;
+use super::seen::ProcessTraits;
 use super::variables::Variables;
 use crate::allocators::{ALL, part};
 use crate::contract::Case;
@@ -12,7 +12,12 @@ pub use crate::judgement::Advice;
 
 /// The advice for the program's own allocator; for programs that may be started from here, the advice for each allocator. `seen` are
 /// the facts that the program shows.
-pub fn advice(at: &Surroundings, variables: &Variables, subject: Option<&[Flavour]>, seen: &Seen) -> Vec<Advice> {
+pub fn advice(
+    at: &Surroundings,
+    variables: &Variables,
+    subject: Option<&[Flavour]>,
+    seen: &ProcessTraits,
+) -> Vec<Advice> {
     let of = |flavour: Flavour| {
         let case = Case { at, variables, flavour, subject, seen };
         let advice = part(flavour.allocator()?.name)?.advice?(&case)?;
@@ -31,7 +36,7 @@ mod tests {
 
     fn of(quota_milli: Option<u64>, variables: &[(&str, &str)], subject: Option<&[Flavour]>) -> Vec<Advice> {
         let variables = variables.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
-        advice(&sample(quota_milli, "madvise"), &variables, subject, &Seen::default())
+        advice(&sample(quota_milli, "madvise"), &variables, subject, &ProcessTraits::default())
     }
 
     #[test]
@@ -80,17 +85,17 @@ mod tests {
     #[test]
     fn advice_follows_what_a_process_shows() {
         let at = sample(None, "madvise");
-        let of = |flavour: Flavour, seen: Seen| advice(&at, &Variables::new(), Some(&[flavour]), &seen);
-        let c = |threads, background_threads| Seen {
+        let of = |flavour: Flavour, seen: ProcessTraits| advice(&at, &Variables::new(), Some(&[flavour]), &seen);
+        let c = |threads, background_threads| ProcessTraits {
             threads: Some(threads),
             background_threads,
             rust: Some(false),
-            ..Seen::default()
+            ..ProcessTraits::default()
         };
         let plain = of(Flavour::PlainJemalloc, c(8, 0));
         assert_eq!(plain[0].environment(), ["MALLOC_CONF=background_thread:true,narenas:40"]);
         assert_eq!(plain[0].install, None, "no Rust line for a C program");
-        assert!(of(Flavour::PlainJemalloc, Seen { rust: Some(true), ..c(8, 0) })[0].install.is_some());
+        assert!(of(Flavour::PlainJemalloc, ProcessTraits { rust: Some(true), ..c(8, 0) })[0].install.is_some());
         assert_eq!(of(Flavour::PlainJemalloc, c(8, 4))[0].environment(), ["MALLOC_CONF=narenas:40"]);
         assert_eq!(of(Flavour::PlainJemalloc, c(1, 0))[0].environment(), ["MALLOC_CONF=background_thread:true"]);
         assert_eq!(of(Flavour::PlainJemalloc, c(5, 4)), [], "one thread of its own, and they are on");
@@ -123,7 +128,7 @@ mod tests {
         let of = |libc: &str, flavour: Flavour| {
             let mut at = sample(None, "madvise");
             at.libc = libc.into();
-            let found = advice(&at, &Variables::new(), Some(&[flavour]), &Seen::default());
+            let found = advice(&at, &Variables::new(), Some(&[flavour]), &ProcessTraits::default());
             found[0].variable.1.contains("background_thread")
         };
         let rust = Flavour::RustJemalloc { installs: false };
@@ -137,7 +142,7 @@ mod tests {
         let with = |flavour: Flavour, code: &[(&str, &str)], variables: &[(&str, &str)]| {
             let owned =
                 |all: &[(&str, &str)]| all.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
-            let seen = Seen { code: owned(code), threads: Some(9), ..Seen::default() };
+            let seen = ProcessTraits { code: owned(code), threads: Some(9), ..ProcessTraits::default() };
             advice(&sample(Some(1000), "madvise"), &owned(variables), Some(&[flavour]), &seen)
         };
         let rust = Flavour::RustJemalloc { installs: true };
@@ -156,7 +161,7 @@ mod tests {
 
     #[test]
     fn of_a_java_virtual_machine_only_the_native_memory_is_meant() {
-        let seen = Seen { jvm: true, threads: Some(9), ..Seen::default() };
+        let seen = ProcessTraits { jvm: true, threads: Some(9), ..ProcessTraits::default() };
         let found = advice(&sample(Some(1000), "madvise"), &Variables::new(), Some(&[Flavour::Glibc]), &seen);
         assert!(found[0].reasons[1].contains("native memory alone"), "{found:?}");
     }
@@ -170,7 +175,7 @@ mod tests {
         // The order is jemalloc, the system's malloc, mimalloc.
         assert_eq!(proven(&[]), [true, true, false]);
         assert_eq!(proven(&[("_RJEM_MALLOC_CONF", "tcache:true")]), [false, true, false]);
-        let single = Seen { threads: Some(1), ..Seen::default() };
+        let single = ProcessTraits { threads: Some(1), ..ProcessTraits::default() };
         let advice = advice(&sample(None, "madvise"), &Variables::new(), Some(&[Flavour::PlainJemalloc]), &single);
         assert!(!advice.is_empty() && advice.iter().all(|one| one.proven.is_none()), "{advice:?}");
     }

@@ -9,7 +9,7 @@ use crate::flavour::Flavour;
 use crate::host::Surroundings;
 use crate::judgement::{Advice, Default};
 use crate::remedy::{PasteLine, Remedy, variable};
-use crate::seen::{Libraries, Seen};
+use crate::seen::{Libraries, ProcessTraits};
 use crate::subject::Subject;
 use crate::variables::{Assignment, Effect, Variables};
 
@@ -113,7 +113,7 @@ pub(crate) struct Case<'a> {
     pub variables: &'a Variables,
     pub flavour: Flavour,
     pub subject: Option<&'a [Flavour]>,
-    pub seen: &'a Seen,
+    pub seen: &'a ProcessTraits,
 }
 
 impl Case<'_> {

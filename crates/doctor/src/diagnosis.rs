@@ -11,7 +11,7 @@ use super::notice::Notice;
 use super::page::{TextPage, Tone};
 use super::process::Process;
 use super::remedies::{conclusion, remedies};
-use super::seen::{Libraries, Seen};
+use super::seen::{Libraries, ProcessTraits};
 use super::variables::{Effect, Variables};
 use allocanary_heap::{Reading, answer};
 use allocanary_sys::proc::kinds::Mappings;
@@ -28,7 +28,7 @@ pub fn of_host(at: &Surroundings, variables: &Variables, look: Look) -> String {
     }
     page.heading("Environment and links");
     environment(&mut page, &examine(variables, None, &Libraries::default()), None);
-    changes(&mut page, &advice(at, variables, None, &Seen::default()));
+    changes(&mut page, &advice(at, variables, None, &ProcessTraits::default()));
     page.finish()
 }
 

@@ -12,7 +12,7 @@ use super::identify::{identify, libc};
 use super::identity::file_name;
 use super::notice::notices;
 use super::process::{MappedFile, Maps, Memory, Process};
-use super::seen::{Seen, is_overwritten, jdk};
+use super::seen::{ProcessTraits, is_overwritten, jdk};
 use super::signs::{ProgramFile, Signs};
 use super::variables::Variables;
 use crate::error::{Error, Result};
@@ -51,14 +51,14 @@ impl Process {
         let notices = live.map(|memory| notices(&memory)).unwrap_or_default();
         let of_main = notices.iter().find(|notice| notice.file == identity.main.file && notice.refused.is_none());
         let jvm = maps.files.iter().find(|file| file_name(&file.path) == "libjvm.so");
-        let seen = Seen {
+        let seen = ProcessTraits {
             code: of_main.map(|notice| notice.settings.clone()).unwrap_or_default(),
             jvm: jvm.is_some(),
             jdk: jvm.and_then(|library| jdk_of(pid, library)),
             threads: memory.threads,
             background_threads: background_threads(pid),
             overwritten: is_overwritten(&environ),
-            ..Seen::of(&program, &libraries)
+            ..ProcessTraits::of(&program, &libraries)
         };
         Ok(Process {
             pid,

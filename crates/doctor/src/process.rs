@@ -7,7 +7,7 @@ use allocanary_sys::proc::{Mapping, Status, parse_maps};
 use super::host::Surroundings;
 use super::identity::ProcessAllocators;
 use super::notice::Notice;
-use super::seen::Seen;
+use super::seen::ProcessTraits;
 use super::variables::Variables;
 
 /// A process.
@@ -32,7 +32,7 @@ pub struct Process {
     /// What code has set in it, by file.
     pub notices: Vec<Notice>,
     /// Other facts that it shows.
-    pub seen: Seen,
+    pub seen: ProcessTraits,
     /// Its host and container.
     pub surroundings: Surroundings,
 }

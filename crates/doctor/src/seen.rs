@@ -7,7 +7,7 @@ use super::signs::ProgramFile;
 
 /// Facts about a process. The default is for an unknown program that is started from here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct ProcessTraits {
     /// Number of threads.
     pub threads: Option<u64>,
     /// Number of jemalloc's background threads among them.
@@ -36,18 +36,18 @@ pub struct Libraries {
     pub mimalloc_words: Option<BTreeSet<String>>,
 }
 
-impl Seen {
+impl ProcessTraits {
     /// The facts that the files show.
-    pub fn of(program: &ProgramFile, libraries: &[ProgramFile]) -> Seen {
+    pub fn of(program: &ProgramFile, libraries: &[ProgramFile]) -> ProcessTraits {
         let parts = || std::iter::once(program).chain(libraries);
         let words = parts().map(|part| &part.marks.words).find(|words| !words.is_empty());
-        Seen {
+        ProcessTraits {
             rust: Some(program.marks.strings.contains("rust")),
             libraries: Libraries {
                 jemalloc: parts().find_map(|part| part.marks.jemalloc.clone()),
                 mimalloc_words: words.cloned(),
             },
-            ..Seen::default()
+            ..ProcessTraits::default()
         }
     }
 
@@ -112,7 +112,8 @@ mod tests {
 
     #[test]
     fn background_threads_are_not_the_programs() {
-        let seen = |threads, background_threads| Seen { threads, background_threads, ..Seen::default() };
+        let seen =
+            |threads, background_threads| ProcessTraits { threads, background_threads, ..ProcessTraits::default() };
         assert!(seen(Some(1), 0).is_single() && seen(Some(3), 2).is_single());
         assert!(!seen(Some(2), 0).is_single() && !seen(None, 0).is_single());
     }

@@ -13,7 +13,7 @@ use allocanary_sys::proc::stat::time;
 use crate::costs::Costs;
 use crate::group::Membership;
 use crate::known::{Known, rows};
-use crate::look::{Counting, Look, LookRequest, Seen};
+use crate::look::{Counting, Look, LookReply, LookRequest};
 use crate::names::PodNames;
 use crate::schedule::{Budget, Step, next, step};
 use crate::stat::{Key, Status};
@@ -213,7 +213,7 @@ impl<W: World> Agent<W> {
     }
 
     /// Keeps what was seen of a process.
-    pub fn saw(&mut self, key: Key, now: Duration, seen: Result<Seen, String>) {
+    pub fn saw(&mut self, key: Key, now: Duration, seen: Result<LookReply, String>) {
         // The number may be another process's by now; and what is resident may be more than at the last count.
         let still = self.of_process(key.pid).filter(|(stat, ..)| Key::of(stat) == key);
         let Some(one) = self.known.get_mut(&key) else { return };
@@ -222,7 +222,7 @@ impl<W: World> Agent<W> {
         let Some((_, status, _)) = still else { return };
         one.status = status;
         let (heap, problem) = match seen {
-            Ok(Seen { identity, counters, heap, problem }) => {
+            Ok(LookReply { identity, counters, heap, problem }) => {
                 one.identity = Some(identity);
                 (one.counters, one.is_stuck) = (counters, false);
                 (heap, problem)

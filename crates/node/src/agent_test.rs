@@ -44,7 +44,7 @@ fn next(agent: &mut Agent<Fake>, now: Duration) -> Option<usize> {
 }
 
 /// Reads whoever waits most, and returns its number.
-fn read(agent: &mut Agent<Fake>, now: Duration, answer: Result<Seen, String>) -> Option<u32> {
+fn read(agent: &mut Agent<Fake>, now: Duration, answer: Result<LookReply, String>) -> Option<u32> {
     let at = next(agent, now)?;
     let (key, wanted) = agent.wanted(at)?;
     agent.saw(key, now, answer);
@@ -77,7 +77,7 @@ fn a_container_says_whether_a_process_of_it_has_a_profile() {
     assert_eq!((row(&agent).profile, row(&agent).profiled), (None, vec![]), "nobody has looked");
     let with = |profile| {
         let one = seen(MIB);
-        Ok(Seen { identity: ProcessIdentity { profile, ..one.identity }, ..one })
+        Ok(LookReply { identity: ProcessIdentity { profile, ..one.identity }, ..one })
     };
     read(&mut agent, Duration::ZERO, with(Some(false)));
     assert_eq!(row(&agent).profile, Some(false));

@@ -7,7 +7,7 @@ use allocanary_heap::counters::{CounterPlace, Counters};
 use allocanary_rows::fleet::{Part, Parts};
 use allocanary_sys::proc::{Stat, Status};
 
-use crate::look::{Counted, Counting, HeapState, Look, LookRequest, NoProfile, ProcessIdentity, Seen};
+use crate::look::{Counted, Counting, HeapState, Look, LookReply, LookRequest, NoProfile, ProcessIdentity};
 use crate::world::{Charged, Quota, World};
 
 pub const MIB: u64 = 1 << 20;
@@ -81,13 +81,13 @@ impl World for Fake {
 }
 
 /// What is seen of a process with so many live bytes.
-pub fn seen(live: u64) -> Seen {
+pub fn seen(live: u64) -> LookReply {
     let mut parts = Parts::default();
     parts.add(Part::Live, live);
     let place: CounterPlace = serde_json::from_str(r#"{"glibc":{"main":1,"bins":96,"mapped":null}}"#).unwrap();
     let identity = ProcessIdentity { allocator: "glibc".into(), places: vec![place], ..ProcessIdentity::default() };
     let heap = Some(HeapState { parts, ..HeapState::default() });
-    Seen { identity, counters: Some(vec![counters()]), heap, problem: String::new() }
+    LookReply { identity, counters: Some(vec![counters()]), heap, problem: String::new() }
 }
 
 fn counters() -> Counters {
@@ -95,7 +95,7 @@ fn counters() -> Counters {
 }
 
 /// What is seen of a process.
-type Looks = dyn FnMut(u32) -> Result<Seen, String>;
+type Looks = dyn FnMut(u32) -> Result<LookReply, String>;
 
 /// Reads whatever the test says. Counters come of all but those that are denied or stuck.
 #[derive(Default)]
@@ -111,7 +111,7 @@ pub struct Reads {
 }
 
 impl Look for Reads {
-    fn look(&mut self, wanted: &LookRequest) -> Result<Seen, String> {
+    fn look(&mut self, wanted: &LookRequest) -> Result<LookReply, String> {
         self.look.as_mut().map_or_else(|| Ok(seen(MIB)), |look| look(wanted.pid))
     }
 

@@ -34,7 +34,7 @@ pub struct LookRequest {
 
 /// What the child answers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Seen {
+pub struct LookReply {
     /// Its allocators.
     pub identity: ProcessIdentity,
     /// What they count. `None` if one of them did not answer.
@@ -105,7 +105,7 @@ pub enum NoProfile {
 /// Who reads processes for the agent.
 pub trait Look {
     /// Reads one. The error is a sentence.
-    fn look(&mut self, wanted: &LookRequest) -> Result<Seen, String>;
+    fn look(&mut self, wanted: &LookRequest) -> Result<LookReply, String>;
 
     /// Reads the counters of some within a time: an answer each, in their order. The error is a sentence, after which nothing is known of
     /// any of them.
@@ -137,7 +137,7 @@ fn cut(text: &str) -> String {
 }
 
 /// The child's side of [`Look::look`]. The surroundings are those that the command has read.
-pub fn look(wanted: &LookRequest, surroundings: Surroundings) -> Result<Seen, String> {
+pub fn look(wanted: &LookRequest, surroundings: Surroundings) -> Result<LookReply, String> {
     let until = Instant::now().checked_add(wanted.time);
     let mut process = Process::look_at(wanted.pid, surroundings).map_err(|error| cut(&error.to_string()))?;
     let quota_milli = match wanted.quota {
@@ -169,7 +169,7 @@ pub fn look(wanted: &LookRequest, surroundings: Surroundings) -> Result<Seen, St
         let live = Live::open_until(wanted.pid, until).ok();
         identity.profile = live.and_then(|live| is_profiled(&live, until));
     }
-    Ok(Seen { identity, counters, heap, problem })
+    Ok(LookReply { identity, counters, heap, problem })
 }
 
 /// The child's side of [`Look::count`]. It ends by itself when the time is over; one that waits in the kernel is ended by its parent.
@@ -270,7 +270,7 @@ mod tests {
         assert!(heap.parts.sum() > 1 << 20);
         assert!(!seen.identity.allocator.is_empty());
         let text = serde_json::to_string(&seen).unwrap();
-        assert_eq!(serde_json::from_str::<Seen>(&text).unwrap(), seen);
+        assert_eq!(serde_json::from_str::<LookReply>(&text).unwrap(), seen);
         let unplaced = look(&LookRequest { quota: None, ..wanted.clone() }, Surroundings::of(wanted.pid)).unwrap();
         assert_eq!(unplaced.identity.follows, Follows::Unknown, "without the quota");
         assert!(look(&LookRequest { pid: 0x3fff_ffff, ..wanted }, Surroundings::here()).is_err());

@@ -44,14 +44,14 @@ pub trait Process {
 
 /// A frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Frame {
+pub struct OutsideFrame {
     /// The registers: the code continues here.
     pub at: Registers,
     /// Whether the address is that of an interrupted instruction, and not a return address.
     pub is_exact: bool,
 }
 
-impl Frame {
+impl OutsideFrame {
     /// An address inside the frame's present instruction. A return address is after the call, so it may already be in
     /// the next function.
     pub fn inside(&self) -> u64 {
@@ -74,7 +74,7 @@ pub enum End {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stack {
     /// The frames, the innermost first.
-    pub frames: Vec<Frame>,
+    pub frames: Vec<OutsideFrame>,
     /// How the walk ended.
     pub end: End,
 }
@@ -124,7 +124,7 @@ impl Modules {
     /// Walks the stack of a thread that has these registers.
     pub fn walk(&mut self, process: &dyn Process, from: Registers) -> Stack {
         let mut frames = Vec::new();
-        let mut next = Frame { at: from, is_exact: true };
+        let mut next = OutsideFrame { at: from, is_exact: true };
         let end = loop {
             if frames.len() == MOST {
                 break End::Cut;
@@ -141,7 +141,7 @@ impl Modules {
         Stack { frames, end }
     }
 
-    fn rule(&mut self, process: &dyn Process, frame: &Frame) -> Rule {
+    fn rule(&mut self, process: &dyn Process, frame: &OutsideFrame) -> Rule {
         let pc = frame.inside();
         if let Some(rule) = self.rules.get(&pc) {
             return *rule;
@@ -168,7 +168,7 @@ fn by_code(process: &dyn Process, pc: u64) -> Rule {
 }
 
 /// The caller's frame.
-fn step(process: &dyn Process, frame: &Frame, rule: Rule) -> Result<Frame, End> {
+fn step(process: &dyn Process, frame: &OutsideFrame, rule: Rule) -> Result<OutsideFrame, End> {
     let Registers { sp, bp, .. } = frame.at;
     let word = |address: u64| {
         let mut bytes = [0; 8];
@@ -180,7 +180,7 @@ fn step(process: &dyn Process, frame: &Frame, rule: Rule) -> Result<Frame, End> 
         Cfa::AtRbp(distance) => word(bp.wrapping_add(distance as u64))?,
         Cfa::Signal => {
             let [sp, bp, pc] = SIGNAL.map(|distance| sp.wrapping_add(distance as u64));
-            return Ok(Frame { at: Registers { pc: word(pc)?, sp: word(sp)?, bp: word(bp)? }, is_exact: true });
+            return Ok(OutsideFrame { at: Registers { pc: word(pc)?, sp: word(sp)?, bp: word(bp)? }, is_exact: true });
         }
         Cfa::End => return Err(End::Outermost),
         Cfa::Unknown => return Err(End::Broken),
@@ -194,7 +194,7 @@ fn step(process: &dyn Process, frame: &Frame, rule: Rule) -> Result<Frame, End> 
         Rbp::AtCfa(apart) => word(cfa.wrapping_add(apart as u64))?,
         Rbp::AtRbp(apart) => word(bp.wrapping_add(apart as u64))?,
     };
-    Ok(Frame { at: Registers { pc: word(cfa.wrapping_sub(8))?, sp: cfa, bp }, is_exact: false })
+    Ok(OutsideFrame { at: Registers { pc: word(cfa.wrapping_sub(8))?, sp: cfa, bp }, is_exact: false })
 }
 
 #[cfg(test)]

@@ -67,7 +67,7 @@ pub enum How {
 }
 
 /// A read event: the event, the ticks of its stamp, and its length in bytes.
-pub type Read = (Event, Option<u64>, usize);
+pub type DecodedEvent = (Event, Option<u64>, usize);
 
 /// The state that a thread's writer and its reader share. All zeros is its first state.
 #[derive(Clone)]
@@ -326,7 +326,7 @@ impl Coder {
 
     /// Reads one event from the start of `bytes`. Returns the event, the ticks of its stamp, and its length; `Ok(None)`
     /// at the end of the chunk. The error says what is wrong.
-    pub fn read(&mut self, bytes: &[u8]) -> Result<Option<Read>, &'static str> {
+    pub fn read(&mut self, bytes: &[u8]) -> Result<Option<DecodedEvent>, &'static str> {
         let mut rest = Bytes { bytes, at: 1 };
         let Some(first) = bytes.first().copied().filter(|first| *first != 0) else { return Ok(None) };
         let (kind, x) = (first & 3, first >> 2);

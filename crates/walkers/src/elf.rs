@@ -3,7 +3,7 @@
 use crate::{Memory, PAGE};
 
 /// Reads bytes from a place of the file. Returns whether all could be read.
-pub type Read<'a> = &'a dyn Fn(u64, &mut [u8]) -> bool;
+pub type ReadAt<'a> = &'a dyn Fn(u64, &mut [u8]) -> bool;
 
 /// A file by the memory to which its beginning is mapped.
 pub fn mapped(memory: &dyn Memory, at: u64) -> impl Fn(u64, &mut [u8]) -> bool + '_ {
@@ -28,7 +28,7 @@ pub struct Header {
 
 impl Header {
     /// The header at the beginning of a file.
-    pub fn read(read: Read) -> Option<Header> {
+    pub fn read(read: ReadAt) -> Option<Header> {
         let mut bytes = [0; 64];
         let whole = read(0, &mut bytes) && bytes[..5] == *b"\x7fELF\x02";
         let header = Header { table: number(&bytes, 32, 8), count: number(&bytes, 56, 2) };
@@ -36,7 +36,7 @@ impl Header {
     }
 
     /// The segments that are loaded.
-    fn loaded(&self, read: Read) -> Vec<Segment> {
+    fn loaded(&self, read: ReadAt) -> Vec<Segment> {
         const LOADED: u64 = 1;
         let mut bytes = vec![0; 56 * self.count as usize];
         if !read(self.table, &mut bytes) {
@@ -47,7 +47,7 @@ impl Header {
     }
 
     /// The bytes from the first segment to the end of the last one, in whole pages.
-    pub fn extent(&self, read: Read) -> Option<u64> {
+    pub fn extent(&self, read: ReadAt) -> Option<u64> {
         let segments = self.loaded(read);
         let first = segments.iter().map(|segment| segment.at / PAGE * PAGE).min()?;
         let last = segments.iter().filter_map(|segment| segment.at.checked_add(segment.bytes)).max()?;

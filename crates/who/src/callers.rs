@@ -7,7 +7,7 @@ use std::sync::Arc;
 use allocanary_trace::stacks::{Resident, StackId};
 
 use crate::fold::{By, is_runtime, label, site};
-use crate::frame::{Frame, FunctionId};
+use crate::frame::{FunctionId, NamedFrame};
 use crate::groups::Groups;
 use crate::names::FrameNames;
 use crate::order::Order;
@@ -156,7 +156,7 @@ fn tree(
 }
 
 /// The name of a function; with its line if sites are lines.
-fn name(frame: &Frame, found: &SiteReport) -> String {
+fn name(frame: &NamedFrame, found: &SiteReport) -> String {
     label(frame, if found.by == By::Line { By::Line } else { By::Function })
 }
 

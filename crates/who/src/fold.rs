@@ -6,7 +6,7 @@ mod wrappers;
 
 use std::collections::BTreeMap;
 
-use crate::frame::Frame;
+use crate::frame::NamedFrame;
 
 pub use skip::Skip;
 
@@ -166,7 +166,7 @@ pub struct Folding {
 
 impl Folding {
     /// Whether a function is passed over.
-    fn has(&self, frame: &Frame) -> bool {
+    fn has(&self, frame: &NamedFrame) -> bool {
         let is_wrapper = || {
             // Checked first, because most traces have none.
             !self.wrappers.is_empty() && self.wrappers.contains_key(&(frame.module.clone(), frame.function.clone()))
@@ -177,9 +177,9 @@ impl Folding {
 
 /// The index of the site among the frames of a stack. If all frames are of runtimes, it is the caller of the allocator. If the stack has a
 /// function of Python, the interpreter is a runtime too. If the user's patterns match all frames, it is the outermost one.
-pub fn site(frames: &[Frame], folding: &Folding) -> Option<usize> {
+pub fn site(frames: &[NamedFrame], folding: &Folding) -> Option<usize> {
     let is_python = frames.iter().any(python::is_function);
-    let part = |frame: &Frame| match part(frame) {
+    let part = |frame: &NamedFrame| match part(frame) {
         _ if folding.has(frame) => Part::Allocator,
         Part::Program if is_python && python::is_interpreter(frame) => Part::Runtime,
         part => part,
@@ -192,17 +192,17 @@ pub fn site(frames: &[Frame], folding: &Folding) -> Option<usize> {
 }
 
 /// Whether a function is of a language's runtime or the C library. As the outermost frames these start every program.
-pub fn is_runtime(frame: &Frame) -> bool {
+pub fn is_runtime(frame: &NamedFrame) -> bool {
     part(frame) == Part::Runtime
 }
 
 /// Whether all of these frames are of the family of malloc. In the outputs for other tools the bytes of such frames are
 /// the caller's.
-pub fn are_allocators(frames: &[Frame]) -> bool {
+pub fn are_allocators(frames: &[NamedFrame]) -> bool {
     frames.iter().all(|frame| part(frame) == Part::Allocator)
 }
 
-fn part(frame: &Frame) -> Part {
+fn part(frame: &NamedFrame) -> Part {
     if python::is_function(frame) {
         return if python::is_library(&frame.file) { Part::Script } else { Part::Program };
     }
@@ -268,7 +268,7 @@ fn qualified(function: &str) -> &str {
 }
 
 /// The name of a site's group. Sites of one group have the same name and the same module.
-pub fn label(frame: &Frame, by: By) -> String {
+pub fn label(frame: &NamedFrame, by: By) -> String {
     match by {
         By::Line if frame.line > 0 => format!("{} {}:{}", frame.function, short(&frame.file), frame.line),
         By::Module if frame.module.is_empty() => "(no file)".into(),
@@ -286,19 +286,19 @@ fn short(path: &str) -> &str {
 mod tests {
     use super::*;
 
-    fn frame(module: &str, function: &str) -> Frame {
-        Frame {
+    fn frame(module: &str, function: &str) -> NamedFrame {
+        NamedFrame {
             function: function.into(),
             is_named: !function.contains("+0x"),
             module: module.into(),
-            ..Frame::default()
+            ..NamedFrame::default()
         }
     }
 
     #[test]
     fn allocators_and_runtimes_are_folded_away() {
         let of = |frames: &[(&str, &str)]| {
-            let frames: Vec<Frame> = frames.iter().map(|(module, function)| frame(module, function)).collect();
+            let frames: Vec<NamedFrame> = frames.iter().map(|(module, function)| frame(module, function)).collect();
             site(&frames, &Folding::default()).map(|at| frames[at].function.clone()).unwrap_or_default()
         };
         let redis = [
@@ -378,7 +378,7 @@ mod tests {
 
     #[test]
     fn a_standard_library_is_known_by_its_types_and_its_sources() {
-        let is = |function: &str, file: &str| part(&Frame { file: file.into(), ..frame("app", function) });
+        let is = |function: &str, file: &str| part(&NamedFrame { file: file.into(), ..frame("app", function) });
         assert_eq!(is("__rustc::__rust_alloc", ""), Part::Runtime);
         assert_eq!(is("<&[u8] as core::convert::Into<alloc::boxed::Box<[u8]>>>::into", ""), Part::Runtime);
         assert_eq!(is("<[T] as app::Sum>::sum", ""), Part::Program, "a trait of the program");
@@ -390,10 +390,10 @@ mod tests {
 
     #[test]
     fn a_label_says_what_the_group_is() {
-        let frame = Frame { file: "/src/dict.c".into(), line: 41, ..frame("redis-server", "dictAddRaw") };
+        let frame = NamedFrame { file: "/src/dict.c".into(), line: 41, ..frame("redis-server", "dictAddRaw") };
         assert_eq!(label(&frame, By::Function), "dictAddRaw");
         assert_eq!(label(&frame, By::Line), "dictAddRaw dict.c:41");
         assert_eq!(label(&frame, By::Module), "redis-server");
-        assert_eq!(label(&Frame { line: 0, ..frame }, By::Line), "dictAddRaw");
+        assert_eq!(label(&NamedFrame { line: 0, ..frame }, By::Line), "dictAddRaw");
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 /// A function that was called.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Frame {
+pub struct NamedFrame {
     /// Its name; `module+0xoffset` if it has none.
     pub function: String,
     /// Whether `function` is a name, and not an offset.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::fold::{By, Folding, label, site};
-use crate::frame::{Frame, FunctionId};
+use crate::frame::{FunctionId, NamedFrame};
 use crate::labels::tell_apart;
 use crate::names::FrameNames;
 use crate::tally::{Taken, TraceTotals};
@@ -18,7 +18,7 @@ pub struct Groups {
     /// not known.
     pub ended: Vec<bool>,
     /// The name of each group, and the fields that its frames have in common. No two names are equal.
-    pub sites: Vec<(String, Frame)>,
+    pub sites: Vec<(String, NamedFrame)>,
     /// The functions that are passed over, including the wrappers.
     pub folding: Folding,
 }
@@ -40,13 +40,13 @@ impl Groups {
         for totals in &taken.totals {
             let mut is_ended = false;
             let (name, frame) = match (by, totals.key) {
-                (By::Thread, thread) => (format!("thread {thread}"), Frame::default()),
+                (By::Thread, thread) => (format!("thread {thread}"), NamedFrame::default()),
                 (_, 0) if is_sample => {
                     out.of.push(None);
                     out.ended.push(false);
                     continue;
                 }
-                (_, 0) => ("(no stack)".into(), Frame::default()),
+                (_, 0) => ("(no stack)".into(), NamedFrame::default()),
                 (_, stack) => {
                     let frames = names.stack(stack);
                     let at = site(&frames, &out.folding);
@@ -77,16 +77,16 @@ impl Groups {
 }
 
 /// A function is identified by its place in the source, if that is known, because it may have two names.
-fn key(name: &str, frame: &Frame) -> Key {
+fn key(name: &str, frame: &NamedFrame) -> Key {
     let name = if frame.identity.is_some() { String::new() } else { name.into() };
     (name, frame.identity.clone(), frame.module.clone(), frame.line)
 }
 
 /// The fields that all stacks of a group have in common.
-fn told(frame: Frame, by: By) -> Frame {
+fn told(frame: NamedFrame, by: By) -> NamedFrame {
     match by {
         By::Line => frame,
-        By::Function => Frame { line: 0, ..frame },
-        _ => Frame { module: frame.module, ..Frame::default() },
+        By::Function => NamedFrame { line: 0, ..frame },
+        _ => NamedFrame { module: frame.module, ..NamedFrame::default() },
     }
 }

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use crate::frame::{Frame, FunctionId};
+use crate::frame::{FunctionId, NamedFrame};
 
 /// Additions that distinguish sites of one name, the shortest first.
-const WAYS: [fn(&str, &Frame) -> String; 9] = [
+const WAYS: [fn(&str, &NamedFrame) -> String; 9] = [
     // The types of a generic function, or the number of a closure.
     |name, frame| frame.identity.as_ref().filter(|of| !of.path.is_empty()).map_or(name.into(), |of| of.path.clone()),
     |name, frame| format!("{name} ({})", frame.module),
@@ -20,18 +20,18 @@ const WAYS: [fn(&str, &Frame) -> String; 9] = [
 
 /// Makes names different. If no addition distinguishes two sites, both keep the same name; their modules or places still
 /// differ.
-pub fn tell_apart(sites: &mut [(String, Frame)]) {
+pub fn tell_apart(sites: &mut [(String, NamedFrame)]) {
     let mut of_name: HashMap<String, Vec<usize>> = HashMap::new();
     for (at, (name, _)) in sites.iter().enumerate() {
         of_name.entry(name.clone()).or_default().push(at);
     }
     for (name, alike) in of_name.into_iter().filter(|(_, alike)| alike.len() > 1) {
         // If no single addition distinguishes all sites, all additions are used together.
-        let whole = |frame: &Frame| {
+        let whole = |frame: &NamedFrame| {
             let FunctionId { path, file, line, column, address } = of(frame);
             format!("{name} ({path}, {}, {file}:{line}:{column}, {address:#x})", frame.module)
         };
-        let named = |way: &dyn Fn(&Frame) -> String| alike.iter().map(|at| way(&sites[*at].1)).collect::<Vec<_>>();
+        let named = |way: &dyn Fn(&NamedFrame) -> String| alike.iter().map(|at| way(&sites[*at].1)).collect::<Vec<_>>();
         let mut ways = WAYS.iter().map(|way| named(&|frame| way(&name, frame)));
         let names = ways.find(|names| are_different(names)).unwrap_or_else(|| named(&whole));
         for (at, name) in alike.iter().zip(names) {
@@ -46,7 +46,7 @@ fn are_different(names: &[String]) -> bool {
     sorted.windows(2).all(|pair| pair[0] != pair[1])
 }
 
-fn of(frame: &Frame) -> FunctionId {
+fn of(frame: &NamedFrame) -> FunctionId {
     frame.identity.as_ref().map(|identity| (**identity).clone()).unwrap_or_default()
 }
 
@@ -60,12 +60,12 @@ fn last(path: &str, parts: usize) -> &str {
 mod tests {
     use super::*;
 
-    fn site(name: &str, module: &str, path: &str, file: &str, line: u32) -> (String, Frame) {
+    fn site(name: &str, module: &str, path: &str, file: &str, line: u32) -> (String, NamedFrame) {
         let identity = FunctionId { path: path.into(), file: file.into(), line, column: 7, address: 0 };
-        (name.into(), Frame { module: module.into(), identity: Some(identity.into()), ..Frame::default() })
+        (name.into(), NamedFrame { module: module.into(), identity: Some(identity.into()), ..NamedFrame::default() })
     }
 
-    fn told(mut sites: Vec<(String, Frame)>) -> Vec<String> {
+    fn told(mut sites: Vec<(String, NamedFrame)>) -> Vec<String> {
         tell_apart(&mut sites);
         sites.into_iter().map(|(name, _)| name).collect()
     }

@@ -18,7 +18,7 @@ use allocanary_text::outside::harmless;
 use allocanary_trace::stacks::{Code, StackId, Stacks};
 
 use crate::fold::are_allocators;
-use crate::frame::Frame;
+use crate::frame::NamedFrame;
 use file::Symbols;
 use perf_map::PerfMap;
 use sources::{OfProcess, OfTrace, Sources};
@@ -36,7 +36,7 @@ pub struct FrameNames<'a> {
     files: HashMap<usize, Symbols>,
     /// The names of code that is in no file.
     map: Option<PerfMap>,
-    known: HashMap<Code, Rc<[Frame]>>,
+    known: HashMap<Code, Rc<[NamedFrame]>>,
     notes: Vec<String>,
     /// Whether nothing is named.
     is_nameless: bool,
@@ -106,9 +106,9 @@ impl<'a> FrameNames<'a> {
     }
 
     /// The frames of a stack, innermost first.
-    pub fn stack(&mut self, stack: StackId) -> Vec<Frame> {
+    pub fn stack(&mut self, stack: StackId) -> Vec<NamedFrame> {
         let stacks = self.stacks;
-        let frames: Vec<Frame> = stacks.frames(stack).flat_map(|code| self.frames(code).to_vec()).collect();
+        let frames: Vec<NamedFrame> = stacks.frames(stack).flat_map(|code| self.frames(code).to_vec()).collect();
         for (is_named, made) in [true, false].into_iter().zip(&mut self.made) {
             if frames.iter().any(|frame| is_made(frame) && frame.is_named == is_named) {
                 made.insert(stack);
@@ -141,20 +141,20 @@ impl<'a> FrameNames<'a> {
     }
 
     /// The frames of a return address, innermost first: the inlined ones, and the function. None without names.
-    pub fn frames(&mut self, code: Code) -> Rc<[Frame]> {
+    pub fn frames(&mut self, code: Code) -> Rc<[NamedFrame]> {
         if self.is_nameless {
             return Rc::new([]);
         }
         if let Some(known) = self.known.get(&code) {
             return known.clone();
         }
-        let frames: Rc<[Frame]> = self.look_up(code).into();
+        let frames: Rc<[NamedFrame]> = self.look_up(code).into();
         self.known.insert(code, frames.clone());
         frames
     }
 
     /// All frames that have been looked up.
-    pub fn seen(&self) -> impl Iterator<Item = &Frame> {
+    pub fn seen(&self) -> impl Iterator<Item = &NamedFrame> {
         self.known.values().flat_map(|frames| frames.iter())
     }
 
@@ -176,12 +176,12 @@ impl<'a> FrameNames<'a> {
         notes
     }
 
-    fn look_up(&mut self, code: Code) -> Vec<Frame> {
+    fn look_up(&mut self, code: Code) -> Vec<NamedFrame> {
         // The call is before the address to which it returns, which may be in the next function.
         let (pc, call) = (code.pc, code.pc.saturating_sub(1));
         let Some(at) = self.stacks.module_of(code) else {
             let Some(name) = self.map.as_ref().and_then(|map| map.find(call)) else {
-                return vec![Frame { function: format!("{pc:#x}"), ..Frame::default() }];
+                return vec![NamedFrame { function: format!("{pc:#x}"), ..NamedFrame::default() }];
             };
             let frame = perf_map::frame(&harmless(name));
             return vec![frame];
@@ -212,7 +212,7 @@ impl<'a> FrameNames<'a> {
 }
 
 /// Whether a frame is of code that is in no file.
-fn is_made(frame: &Frame) -> bool {
+fn is_made(frame: &NamedFrame) -> bool {
     frame.module.is_empty() || frame.module.starts_with('[')
 }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use allocanary_profile::pprof::{File, Named, OF_SAMPLES, Writer};
 use allocanary_trace::stacks::{Code, Module, Stacks};
 
-use crate::frame::Frame;
+use crate::frame::NamedFrame;
 use crate::names::FrameNames;
 use crate::sites::OfStack;
 
@@ -85,7 +85,7 @@ pub fn pprof(
                 let module = stacks.module_of(code);
                 let file = order.iter().position(|at| Some(*at) == module).map_or(0, |place| place as u64 + 1);
                 let frames = match code.pc {
-                    0 => [Frame { function: "(no stack)".into(), ..Frame::default() }].into(),
+                    0 => [NamedFrame { function: "(no stack)".into(), ..NamedFrame::default() }].into(),
                     _ => names.frames(code),
                 };
                 writer.place(file, code.pc.saturating_sub(1), frames.iter().map(named))
@@ -99,7 +99,7 @@ pub fn pprof(
     writer.finish()
 }
 
-fn named(frame: &Frame) -> Named<'_> {
+fn named(frame: &NamedFrame) -> Named<'_> {
     Named { function: &frame.function, file: &frame.file, line: frame.line }
 }
 

@@ -10,7 +10,7 @@ use allocanary_trace::stacks::{Node, StackId, Stacks};
 use crate::course::Course;
 use crate::ever::Ever;
 use crate::fold::{By, Folding};
-use crate::frame::Frame;
+use crate::frame::NamedFrame;
 use crate::groups::Groups;
 use crate::moment::Moment;
 use crate::names::FrameNames;
@@ -24,7 +24,7 @@ pub struct SampledSite {
     /// Its name: see [`label`](crate::fold::label).
     pub name: String,
     /// Its function, file, line and module.
-    pub frame: Frame,
+    pub frame: NamedFrame,
     /// The samples that its live blocks are estimated from.
     pub sum: Sum,
     /// Bytes that it has allocated since the table's begin.
@@ -79,7 +79,8 @@ pub struct Reading {
 impl Reading {
     /// Finds the files of a profile.
     pub fn of(profile: Profile) -> Reading {
-        let node = |frame: &allocanary_profile::reader::Frame| Node { parent: frame.parent, pc: frame.pc, module: 0 };
+        let node =
+            |frame: &allocanary_profile::reader::RawFrame| Node { parent: frame.parent, pc: frame.pc, module: 0 };
         let nodes = profile.frames.iter().map(node).collect();
         let (modules, sources) = modules::of(profile.pid, &profile.mappings);
         let stacks = Stacks { nodes, modules };
@@ -105,7 +106,7 @@ impl Reading {
     /// The sites.
     pub fn sites(&self, program: &str, by: By, groups: &Groups, notes: Vec<String>) -> Sampled {
         let mean = self.profile.mean;
-        let site = |(name, frame): &(String, Frame)| SampledSite {
+        let site = |(name, frame): &(String, NamedFrame)| SampledSite {
             name: name.clone(),
             frame: frame.clone(),
             sum: Sum::none(mean),

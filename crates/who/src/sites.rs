@@ -8,7 +8,7 @@ use allocanary_trace::stacks::{NoRoom, Resident, StackId, Stacks};
 
 use crate::course::Span;
 use crate::fold::{By, Folding};
-use crate::frame::Frame;
+use crate::frame::NamedFrame;
 use crate::groups::Groups;
 use crate::moment::{Moment, MomentChoice, Peak};
 use crate::names::FrameNames;
@@ -22,7 +22,7 @@ pub struct Site {
     /// Its name: see [`label`](crate::fold::label).
     pub name: String,
     /// Its function, file, line and module; a group by module or thread has none of these.
-    pub frame: Frame,
+    pub frame: NamedFrame,
     /// The number of blocks that it made in the whole trace.
     pub allocations: u64,
     /// Their bytes.
@@ -121,23 +121,23 @@ fn known(trace: &Trace, wanted: Option<MomentChoice>) -> Result<Option<Moment>> 
 
 /// The data that are read from a trace: the blocks at a moment, the pages that were resident then, and the counts of
 /// the merge.
-pub type Read = (Taken, Option<Resident>, Merged);
+pub type TraceData = (Taken, Option<Resident>, Merged);
 
 /// Reads a trace at a moment.
-pub fn take(trace: &Trace, moment: Moment, by_thread: bool) -> Result<Read> {
+pub fn take(trace: &Trace, moment: Moment, by_thread: bool) -> Result<TraceData> {
     read(trace, Tally::new(moment, by_thread, Span::of(trace)))
 }
 
 /// Reads a trace at the wanted moment, as [`moment`] and [`take`] do. It reads the trace once; these two read it twice to find
 /// the most live bytes.
-pub fn take_wanted(trace: &Trace, wanted: Option<MomentChoice>, by_thread: bool) -> Result<Read> {
+pub fn take_wanted(trace: &Trace, wanted: Option<MomentChoice>, by_thread: bool) -> Result<TraceData> {
     match known(trace, wanted)? {
         Some(moment) => take(trace, moment, by_thread),
         None => read(trace, Tally::at_peak(&trace.header.marks, by_thread, Span::of(trace))),
     }
 }
 
-fn read(trace: &Trace, mut tally: Tally) -> Result<Read> {
+fn read(trace: &Trace, mut tally: Tally) -> Result<TraceData> {
     let merged = merge(trace, &mut tally)?;
     let freed_from_before = trace.lacks_begin().then_some(merged.before);
     let mut taken = Taken { one_stack_in: trace.header.stacks.max(1), freed_from_before, ..tally.taken() };
@@ -189,7 +189,8 @@ pub fn of_groups(
 ) -> SiteReport {
     let one_in = one_in(taken);
     let site_of = |of_totals: u32| groups.site_of(of_totals);
-    let site = |(name, frame): &(String, Frame)| Site { name: name.clone(), frame: frame.clone(), ..Site::default() };
+    let site =
+        |(name, frame): &(String, NamedFrame)| Site { name: name.clone(), frame: frame.clone(), ..Site::default() };
     let mut sites: Vec<Site> = groups.sites.iter().map(site).collect();
     let pages = divide(&taken.blocks, |block| site_of(block.of), sites.len(), &taken.ever, resident, division(one_in));
     for (site, share) in sites.iter_mut().zip(&pages.shares) {

@@ -15,7 +15,7 @@ use allocanary_doctor::host::Surroundings;
 use allocanary_doctor::links;
 use allocanary_doctor::process::Process;
 use allocanary_doctor::remedies::{conclusion, remedies};
-use allocanary_doctor::seen::Seen;
+use allocanary_doctor::seen::ProcessTraits;
 use allocanary_heap::reader::MEMORY;
 use allocanary_heap::{How, Reader, Reading, Trouble};
 use allocanary_rows::error::Error;
@@ -79,7 +79,7 @@ fn of_host(form: Form) -> String {
     let variables: Variables = variables.chain(links(Path::new("/"))).collect();
     match form {
         Form::Text { .. } => diagnosis::of_host(&Surroundings::here(), &variables, form.look()),
-        _ => answer(form, &advice(&Surroundings::here(), &variables, None, &Seen::default()), "this host"),
+        _ => answer(form, &advice(&Surroundings::here(), &variables, None, &ProcessTraits::default()), "this host"),
     }
 }
 

@@ -10,7 +10,7 @@ use super::{reader, terminal};
 use crate::args::NodeFlags;
 use allocanary_heap::Reader;
 use allocanary_node::client::Trust;
-use allocanary_node::look::{Counted, Counting, Look, LookRequest, NoProfile, Seen};
+use allocanary_node::look::{Counted, Counting, Look, LookReply, LookRequest, NoProfile};
 use allocanary_node::metrics;
 use allocanary_node::run::{Options, once, run as serve};
 use allocanary_rows::error::{Error, Result};
@@ -88,7 +88,7 @@ struct Child {
 }
 
 impl Look for Child {
-    fn look(&mut self, wanted: &LookRequest) -> std::result::Result<Seen, String> {
+    fn look(&mut self, wanted: &LookRequest) -> std::result::Result<LookReply, String> {
         reader::seen(&mut self.reader, wanted)
     }
 

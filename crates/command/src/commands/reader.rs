@@ -163,7 +163,7 @@ pub fn contents(reader: &mut Reader, of: Of, wanted: Asking, time: Duration) -> 
 }
 
 /// What the agent of a node wants to know about a process.
-pub fn seen(reader: &mut Reader, wanted: &look::LookRequest) -> Result<look::Seen, String> {
+pub fn seen(reader: &mut Reader, wanted: &look::LookRequest) -> Result<look::LookReply, String> {
     let asked = Asked::Node(wanted.clone(), surroundings(wanted.pid));
     Ok(ask(reader, &asked, About::process(wanted.pid), wanted.time)?)
 }

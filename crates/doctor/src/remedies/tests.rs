@@ -3,7 +3,7 @@
 use super::*;
 use crate::flavour::Flavour;
 use crate::host::sample;
-use crate::seen::Seen;
+use crate::seen::ProcessTraits;
 use allocanary_heap::Part;
 
 fn reading(name: &str) -> Reading {
@@ -15,7 +15,7 @@ fn reading(name: &str) -> Reading {
 fn process(quota_milli: Option<u64>) -> Process {
     let mut process = Process::look_at(std::process::id(), crate::host::Surroundings::of(std::process::id())).unwrap();
     process.surroundings = sample(quota_milli, "madvise");
-    process.seen = Seen { threads: Some(64), rust: Some(false), ..Seen::default() };
+    process.seen = ProcessTraits { threads: Some(64), rust: Some(false), ..ProcessTraits::default() };
     process.variables.clear();
     process.identity.main.flavour = Flavour::Glibc;
     process.identity.c = None;

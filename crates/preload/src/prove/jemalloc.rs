@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 use std::ptr::null_mut;
 
 use super::next::next;
-use super::value::Read;
+use super::value::ReadBack;
 
 type Mallctl = unsafe extern "C" fn(*const c_char, *mut c_void, *mut usize, *mut c_void, usize) -> c_int;
 
@@ -41,18 +41,18 @@ pub fn write_version(out: &mut impl Write) -> fmt::Result {
 }
 
 /// The value of `opt.NAME`.
-pub fn read(name: &str, kind: &[u8]) -> Option<Read<'static>> {
+pub fn read(name: &str, kind: &[u8]) -> Option<ReadBack<'static>> {
     let mallctl = mallctl()?;
     let mut key = [0; 64];
     key[..4].copy_from_slice(b"opt.");
     key[4..63].get_mut(..name.len())?.copy_from_slice(name.as_bytes());
     match kind {
-        b"flag" => get::<u8>(mallctl, &key).map(|byte| Read::Flag(byte != 0)),
-        b"word" => text(mallctl, &key).map(Read::Word),
+        b"flag" => get::<u8>(mallctl, &key).map(|byte| ReadBack::Flag(byte != 0)),
+        b"word" => text(mallctl, &key).map(ReadBack::Word),
         // `size_t`, `ssize_t`, `int64_t`: their values fit in an `i64`. The other types are `unsigned`.
         _ => {
             let number = get::<i64>(mallctl, &key).map(i128::from);
-            number.or_else(|| get::<u32>(mallctl, &key).map(i128::from)).map(Read::Number)
+            number.or_else(|| get::<u32>(mallctl, &key).map(i128::from)).map(ReadBack::Number)
         }
     }
 }

@@ -7,7 +7,7 @@ use std::ffi::{c_int, c_long, c_void};
 use std::fmt::{self, Write};
 
 use super::next::next;
-use super::value::Read;
+use super::value::ReadBack;
 
 /// The first options have had the same numbers since 1.7. Some got new names.
 const FIRST: [&[&str]; 21] = [
@@ -130,7 +130,7 @@ fn number(name: &str, version: u32) -> Option<c_int> {
 }
 
 /// The value of an option. Sizes are stored in KiB.
-pub fn read(name: &str, kind: &[u8]) -> Option<Read<'static>> {
+pub fn read(name: &str, kind: &[u8]) -> Option<ReadBack<'static>> {
     let number = number(name, version()?)?;
     let found = next(c"mi_option_get");
     if found.is_null() {
@@ -139,9 +139,9 @@ pub fn read(name: &str, kind: &[u8]) -> Option<Read<'static>> {
     // SAFETY: mimalloc's function of that name has always had that type; the number is one of this version.
     let value = unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn(c_int) -> c_long>(found)(number) };
     match kind {
-        b"flag" => Some(Read::Flag(value != 0)),
-        b"size" => Some(Read::Number(i128::from(value) * 1024)),
-        _ => Some(Read::Number(value.into())),
+        b"flag" => Some(ReadBack::Flag(value != 0)),
+        b"size" => Some(ReadBack::Number(i128::from(value) * 1024)),
+        _ => Some(ReadBack::Number(value.into())),
     }
 }
 

@@ -21,7 +21,7 @@ use crate::proof::{self, add_exe, append};
 use crate::raw;
 use next::next;
 use reader::Reader;
-use value::Read;
+use value::ReadBack;
 
 mod jemalloc;
 mod mimalloc;
@@ -172,9 +172,9 @@ impl<'a> Asked<'a> {
             line.add_text(name);
             line.add(":");
             match value {
-                Read::Flag(flag) => drop(write!(line, "\"{flag}\"")),
-                Read::Number(number) => drop(write!(line, "\"{number}\"")),
-                Read::Word(word) => line.add_text(word.as_bytes()),
+                ReadBack::Flag(flag) => drop(write!(line, "\"{flag}\"")),
+                ReadBack::Number(number) => drop(write!(line, "\"{number}\"")),
+                ReadBack::Word(word) => line.add_text(word.as_bytes()),
             }
             comma = ",";
         }

@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 
 use allocanary_facts as allocators;
 
-use super::value::Read;
+use super::value::ReadBack;
 use super::{jemalloc, mimalloc, tcmalloc};
 
 /// The functions by which an allocator can be read, or none.
@@ -48,7 +48,7 @@ impl Reader {
     }
 
     /// The value of a setting, if it can be read. `kind` is `flag`, `number`, `size` or `word`.
-    pub fn read(self, name: &[u8], kind: &[u8]) -> Option<Read<'static>> {
+    pub fn read(self, name: &[u8], kind: &[u8]) -> Option<ReadBack<'static>> {
         let name = std::str::from_utf8(name).ok()?;
         match self {
             Reader::Jemalloc => jemalloc::read(name, kind),

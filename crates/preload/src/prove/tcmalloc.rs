@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fmt::{self, Write};
 
 use super::next::next;
-use super::value::Read;
+use super::value::ReadBack;
 
 /// Settings that are properties of `MallocExtension`.
 const PROPERTIES: [(&str, &CStr, bool); 3] = [
@@ -61,11 +61,11 @@ pub fn write_version(out: &mut impl Write) -> fmt::Result {
 }
 
 /// The value of a setting.
-pub fn read(name: &str) -> Option<Read<'static>> {
+pub fn read(name: &str) -> Option<ReadBack<'static>> {
     property(name).or_else(|| flag(name))
 }
 
-fn property(name: &str) -> Option<Read<'static>> {
+fn property(name: &str) -> Option<ReadBack<'static>> {
     type Get = unsafe extern "C" fn(*const c_char, *mut usize) -> c_int;
     let (_, property, is_flag) = PROPERTIES.iter().find(|(setting, _, _)| *setting == name)?;
     let found = next(c"MallocExtension_GetNumericProperty");
@@ -75,10 +75,10 @@ fn property(name: &str) -> Option<Read<'static>> {
     let mut value = 0;
     // SAFETY: gperftools' function of that name has had that type since 1.0; 0 is a property that it does not know.
     let known = unsafe { std::mem::transmute::<*mut c_void, Get>(found)(property.as_ptr(), &mut value) };
-    (known != 0).then_some(if *is_flag { Read::Flag(value != 0) } else { Read::Number(value as i128) })
+    (known != 0).then_some(if *is_flag { ReadBack::Flag(value != 0) } else { ReadBack::Number(value as i128) })
 }
 
-fn flag(name: &str) -> Option<Read<'static>> {
+fn flag(name: &str) -> Option<ReadBack<'static>> {
     let (_, symbol, kind) = FLAGS.iter().find(|(setting, _, _)| *setting == name)?;
     let found = next(symbol);
     if found.is_null() {
@@ -86,10 +86,10 @@ fn flag(name: &str) -> Option<Read<'static>> {
     }
     match kind {
         // SAFETY: the variable has the type that its name says. The library writes it before its constructors end.
-        Flag::Bool => Some(Read::Flag(unsafe { found.cast::<u8>().read() } != 0)),
+        Flag::Bool => Some(ReadBack::Flag(unsafe { found.cast::<u8>().read() } != 0)),
         // SAFETY: as above.
         Flag::Double => match unsafe { found.cast::<f64>().read() } {
-            value if value.fract() == 0.0 => Some(Read::Number(value as i128)),
+            value if value.fract() == 0.0 => Some(ReadBack::Number(value as i128)),
             _ => None,
         },
     }

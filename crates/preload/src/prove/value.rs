@@ -2,7 +2,7 @@
 
 /// A value that was read.
 #[derive(Debug, PartialEq)]
-pub enum Read<'a> {
+pub enum ReadBack<'a> {
     Flag(bool),
     Number(i128),
     Word(&'a str),

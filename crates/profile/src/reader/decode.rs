@@ -23,7 +23,7 @@ pub struct Sample {
 
 /// A frame of a stack, and what the stacks that end in it have allocated since the table's begin.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Frame {
+pub struct RawFrame {
     /// The caller's frame, which comes before it; 0 for the outermost.
     pub parent: u32,
     /// The return address.
@@ -75,7 +75,7 @@ pub struct Profile {
     /// The sampled blocks that are alive.
     pub samples: Vec<Sample>,
     /// The frames. The first one is none.
-    pub frames: Vec<Frame>,
+    pub frames: Vec<RawFrame>,
     /// The mappings of the process.
     pub mappings: Vec<Mapping>,
     /// How many tables the process has. More than one if several libraries profile it.
@@ -136,7 +136,7 @@ pub(super) fn profile(pid: u32, header: &[u64], samples: &[u64], frames: &[u64])
 
 /// The frames in an order in which callers come first, and the number in it of each place's frame, whose old number is the place plus 1. A
 /// frame whose callers do not end is left out.
-fn in_order(frames: &[[u64; OF_FRAME]]) -> (Vec<Frame>, Vec<u32>) {
+fn in_order(frames: &[[u64; OF_FRAME]]) -> (Vec<RawFrame>, Vec<u32>) {
     let parent = |number: usize| {
         let [key, ..] = frames.get(number.checked_sub(1)?)?;
         (*key != 0).then_some((key >> ADDRESS_BITS) as usize)
@@ -157,11 +157,11 @@ fn in_order(frames: &[[u64; OF_FRAME]]) -> (Vec<Frame>, Vec<u32>) {
         (1..=frames.len()).map(|number| (depth(number), number)).filter(|(depth, _)| *depth > 0).collect();
     order.sort_unstable();
     let mut numbers = vec![0; frames.len() + 1];
-    let mut out = vec![Frame::default()];
+    let mut out = vec![RawFrame::default()];
     for (_, number) in order {
         let [key, bytes, blocks] = frames[number - 1];
         numbers[number] = out.len() as u32;
-        out.push(Frame {
+        out.push(RawFrame {
             parent: parent(number).and_then(|parent| numbers.get(parent).copied()).unwrap_or(0),
             pc: key & ADDRESS,
             bytes: bytes as f64,

@@ -71,14 +71,14 @@ fn refusal(wanted: HugePages, given: Given, possible: Result<(), String>, kernel
 
 /// What the kernel said of the process that had the most memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct HugePageUse {
     /// Whether it may have huge pages at all.
     pub any: Option<bool>,
     /// Whether it may have them in memory for which they were not advised.
     pub unadvised: Option<bool>,
 }
 
-impl Seen {
+impl HugePageUse {
     /// Reads the mappings of a process.
     pub(super) fn read_advice(&mut self, pid: u32) {
         let found = smaps::read(pid).ok().and_then(|text| may_have_unadvised(&text));
@@ -87,7 +87,7 @@ impl Seen {
 }
 
 /// The value that was read back, or why none was; `None` if the cell has no limit. It fails if the limit is not in force.
-pub fn proof(cell: &Cell, seen: &Seen) -> Result<Option<Result<String, String>>, Failure> {
+pub fn proof(cell: &Cell, seen: &HugePageUse) -> Result<Option<Result<String, String>>, Failure> {
     let Some(limit) = wanted(cell) else { return Ok(None) };
     let (value, found, file, line) = match limit {
         HugePages::Never => (NEVER, seen.any, "status", "THP_enabled"),
@@ -144,8 +144,8 @@ mod tests {
 
     #[test]
     fn a_limit_counts_if_the_kernel_says_so_of_the_biggest_process() {
-        let seen = |any, unadvised| Seen { any, unadvised };
-        let found = |value: &str, seen: Seen| proof(&cell(value), &seen);
+        let seen = |any, unadvised| HugePageUse { any, unadvised };
+        let found = |value: &str, seen: HugePageUse| proof(&cell(value), &seen);
         assert_eq!(found(NEVER, seen(Some(false), None)), Ok(Some(Ok(NEVER.into()))));
         assert_eq!(found(ADVISED, seen(Some(true), Some(false))), Ok(Some(Ok(ADVISED.into()))));
         let failure = found(NEVER, seen(Some(true), None)).unwrap_err();

@@ -7,7 +7,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::huge_pages::Seen;
+use super::huge_pages::HugePageUse;
 use super::marks::{Marks, SIZES, START, readings};
 use super::running::{LEFT, Running};
 use super::tree::{self, Details};
@@ -33,9 +33,9 @@ pub struct Ran {
     /// The last lines of its standard error.
     pub complaint: String,
     /// What the kernel said of the huge pages of that process.
-    pub huge_pages: Seen,
+    pub huge_pages: HugePageUse,
     /// That process as its runtime sees it, if that was read.
-    pub runtime: Option<runtimes::Seen>,
+    pub runtime: Option<runtimes::RuntimeView>,
     /// Whether that process had the library of somebody else's, as far as it was looked at.
     pub mapped: Option<bool>,
     /// When each mark was set, in nanoseconds of the monotonic clock.

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::divided::{Walks, divided};
-use super::huge_pages::Seen;
+use super::huge_pages::HugePageUse;
 use super::runtimes;
 use super::tree::{self, Details, Parts, Sizes};
 use allocanary_rows::program::OverTime;
@@ -43,8 +43,8 @@ pub struct Watch {
     /// The program of that process.
     pub biggest_name: String,
     /// What the kernel says of the huge pages of that process.
-    pub huge_pages: Seen,
-    /// Whether [`Seen::unadvised`] is read.
+    pub huge_pages: HugePageUse,
+    /// Whether [`HugePageUse::unadvised`] is read.
     pub reads_advice: bool,
     /// Whether the parts of the memory are kept whenever it has grown: for a program that ends, and is never idle.
     pub keeps_parts: bool,
@@ -61,7 +61,7 @@ pub struct Watch {
     /// The runtime whose settings are read back.
     pub runtime: Option<runtimes::ProgramRuntime>,
     /// The process with the most memory, as its runtime sees it.
-    pub runtime_seen: Option<runtimes::Seen>,
+    pub runtime_seen: Option<runtimes::RuntimeView>,
     over_time: Steps,
     samples: u32,
     /// Samples that found a process, and when the last one did.
@@ -85,7 +85,7 @@ impl Watch {
             peak: 0,
             biggest: (root, 0),
             biggest_name: String::new(),
-            huge_pages: Seen::default(),
+            huge_pages: HugePageUse::default(),
             reads_advice: false,
             keeps_parts: false,
             parts: None,
@@ -190,7 +190,7 @@ impl Watch {
     /// Reads what the runtime of the process with the most memory was given, and took. It may take something else later.
     fn read_runtime(&mut self) {
         if let Some(found) = &self.runtime {
-            let seen = runtimes::Seen::read(self.biggest.0, found);
+            let seen = runtimes::RuntimeView::read(self.biggest.0, found);
             self.runtime_seen = seen.or(self.runtime_seen.take());
         }
     }

@@ -1,11 +1,11 @@
 //! Recognises Python's frames. In: a frame. Out: whether it is a function of Python, of its standard library, or of the
 //! interpreter.
 
-use crate::frame::Frame;
+use crate::frame::NamedFrame;
 use crate::names::perf_map::PYTHON;
 
 /// Whether a frame is a function in Python: a perf map names it.
-pub(super) fn is_function(frame: &Frame) -> bool {
+pub(super) fn is_function(frame: &NamedFrame) -> bool {
     frame.module == PYTHON
 }
 
@@ -18,7 +18,7 @@ pub(super) fn is_library(file: &str) -> bool {
 
 /// Whether a frame is of the interpreter, or of a C module that Python calls: only the caller in Python says for what the memory
 /// is.
-pub(super) fn is_interpreter(frame: &Frame) -> bool {
+pub(super) fn is_interpreter(frame: &NamedFrame) -> bool {
     let module = &frame.module;
     let is_program = || {
         let version = module.strip_prefix("python").map(|version| version.trim_end_matches(['d', 't']));
@@ -38,14 +38,14 @@ mod tests {
     use super::*;
     use crate::fold::{Folding, site};
 
-    fn frame(module: &str, function: &str) -> Frame {
+    fn frame(module: &str, function: &str) -> NamedFrame {
         let file = function.split_once(':').filter(|_| module == PYTHON).map_or("", |(_, file)| file).into();
         let is_named = !function.contains("+0x");
-        Frame { function: function.into(), is_named, file, line: 0, module: module.into(), identity: None }
+        NamedFrame { function: function.into(), is_named, file, line: 0, module: module.into(), identity: None }
     }
 
     fn of(frames: &[(&str, &str)]) -> String {
-        let frames: Vec<Frame> = frames.iter().map(|(module, function)| frame(module, function)).collect();
+        let frames: Vec<NamedFrame> = frames.iter().map(|(module, function)| frame(module, function)).collect();
         site(&frames, &Folding::default()).map(|at| frames[at].function.clone()).unwrap_or_default()
     }
 

@@ -1,6 +1,6 @@
 //! Functions that the user wants to pass over. In: patterns. Out: whether a frame matches one.
 
-use crate::frame::Frame;
+use crate::frame::NamedFrame;
 
 /// Patterns for the whole name of a function or of its program or library. A `*` stands for any text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -8,12 +8,12 @@ pub struct Skip(pub Vec<String>);
 
 impl Skip {
     /// Whether a pattern matches a frame.
-    pub fn has(&self, frame: &Frame) -> bool {
+    pub fn has(&self, frame: &NamedFrame) -> bool {
         self.0.iter().any(|pattern| is_named(pattern, frame))
     }
 
     /// The patterns that match none of these frames.
-    pub fn unknown<'a>(&self, frames: impl Iterator<Item = &'a Frame>) -> Vec<&str> {
+    pub fn unknown<'a>(&self, frames: impl Iterator<Item = &'a NamedFrame>) -> Vec<&str> {
         let mut left: Vec<&str> = self.0.iter().map(String::as_str).collect();
         for frame in frames {
             left.retain(|pattern| !is_named(pattern, frame));
@@ -22,7 +22,7 @@ impl Skip {
     }
 }
 
-fn is_named(pattern: &str, frame: &Frame) -> bool {
+fn is_named(pattern: &str, frame: &NamedFrame) -> bool {
     is_like(pattern, &frame.function) || is_like(pattern, &frame.module)
 }
 
@@ -65,10 +65,10 @@ mod tests {
 
     #[test]
     fn a_library_is_passed_over_as_well_and_what_names_nothing_is_told() {
-        let frame = |module: &str, function: &str| Frame {
+        let frame = |module: &str, function: &str| NamedFrame {
             module: module.into(),
             function: function.into(),
-            ..Frame::default()
+            ..NamedFrame::default()
         };
         let skip = Skip(vec!["libglib-2.0.so*".into(), "grow".into(), "nothing".into()]);
         let all = [frame("libglib-2.0.so.0", "g_x"), frame("app", "grow"), frame("app", "main")];

@@ -15,7 +15,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::{Folding, Part, part};
-use crate::frame::Frame;
+use crate::frame::NamedFrame;
 
 /// Ends of names, in lower case, without trailing `_` and digits.
 const NAMES: &[&str] = &["malloc", "calloc", "realloc", "memalign", "strdup", "strndup", "memdup"];
@@ -26,7 +26,7 @@ const MOST: f64 = 0.9;
 const ROUNDS: usize = 4;
 
 /// A stack, how many blocks it made, and their bytes.
-pub type WrapperStack = (Vec<Frame>, u64, u64);
+pub type WrapperStack = (Vec<NamedFrame>, u64, u64);
 
 #[derive(Default)]
 struct Candidate<'a> {
@@ -53,7 +53,7 @@ impl Folding {
         let mut of: HashMap<(&str, &str), Candidate<'_>> = HashMap::new();
         let mut modules: HashMap<&str, (u64, u64)> = HashMap::new();
         for (frames, allocations, bytes) in stacks {
-            let is_inner = |frame: &Frame| part(frame) == Part::Allocator || self.has(frame);
+            let is_inner = |frame: &NamedFrame| part(frame) == Part::Allocator || self.has(frame);
             let Some(first) = frames.iter().position(|frame| !is_inner(frame)) else { continue };
             let module = modules.entry(&frames[first].module).or_default();
             *module = (module.0 + allocations, module.1.saturating_add(*bytes));
@@ -81,7 +81,7 @@ impl Folding {
 }
 
 /// Whether a name says that the function allocates.
-fn is_called_so(frame: &Frame) -> bool {
+fn is_called_so(frame: &NamedFrame) -> bool {
     frame.is_named && !frame.function.contains(':') && plain(&frame.function).ends_with("alloc")
         || is_of_family(&frame.function) && frame.is_named
 }
@@ -112,11 +112,11 @@ mod tests {
     use crate::fold::site;
 
     fn made(functions: &[&str], allocations: u64) -> WrapperStack {
-        let frame = |function: &&str| Frame {
+        let frame = |function: &&str| NamedFrame {
             function: (*function).into(),
             is_named: true,
             module: "app".into(),
-            ..Frame::default()
+            ..NamedFrame::default()
         };
         (functions.iter().map(frame).collect(), allocations, allocations * 100)
     }

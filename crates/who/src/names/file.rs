@@ -10,7 +10,7 @@ use allocanary_process::Opened;
 use allocanary_process::elf::{self, Elf, SymbolKind, Table};
 use allocanary_trace::stacks::Module;
 
-use super::Frame;
+use super::NamedFrame;
 use super::debug::Debug;
 use super::sources::Sources;
 use super::unwinding;
@@ -91,8 +91,8 @@ impl Symbols {
     }
 
     /// The frames at an address of the file, innermost first. At least one.
-    pub(super) fn frames(&mut self, address: u64) -> Vec<Frame> {
-        let mut out: Vec<Frame> = Vec::new();
+    pub(super) fn frames(&mut self, address: u64) -> Vec<NamedFrame> {
+        let mut out: Vec<NamedFrame> = Vec::new();
         if let Some(Debug { lines, scopes }) = &mut self.debug
             && let Ok(mut frames) = lines.find_frames(address).skip_all_loads()
         {
@@ -110,7 +110,7 @@ impl Symbols {
                     let path = identity.as_ref().filter(|_| raw == whole).map(|identity| identity.path.clone());
                     Some(path.unwrap_or_else(|| without_hash(&whole).into()))
                 });
-                out.push(Frame {
+                out.push(NamedFrame {
                     is_named: name.is_some(),
                     function: name.unwrap_or_default(),
                     file: location.and_then(|location| location.file).unwrap_or_default().into(),
@@ -121,10 +121,10 @@ impl Symbols {
             }
         }
         if out.is_empty() {
-            out.push(Frame::default());
+            out.push(NamedFrame::default());
         }
         // The outermost one is the function of the symbol.
-        let is_short = |frame: &Frame| frame.identity.as_ref().is_none_or(|identity| identity.line == 0);
+        let is_short = |frame: &NamedFrame| frame.identity.as_ref().is_none_or(|identity| identity.line == 0);
         if let Some(last) = out.last_mut().filter(|last| !last.is_named || is_short(last))
             && let Some(function) = self.function(address)
         {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use allocanary_process::file;
 
-use crate::frame::Frame;
+use crate::frame::NamedFrame;
 
 /// The longest map that is copied and read, in bytes: some 600,000 functions.
 pub const LONGEST: u64 = 64 << 20;
@@ -117,12 +117,12 @@ fn put(ranges: &mut BTreeMap<u64, (u64, u32, u32)>, first: u64, range: (u64, u32
 }
 
 /// The frame of a name. Python writes `py::function:/path/file.py`; names of other runtimes are used as they are.
-pub(super) fn frame(name: &str) -> Frame {
+pub(super) fn frame(name: &str) -> NamedFrame {
     let (function, file, module) = match name.strip_prefix("py::") {
         Some(name) => (name, name.split_once(':').map_or("", |(_, file)| file), PYTHON),
         None => (name, "", MADE),
     };
-    Frame {
+    NamedFrame {
         function: function.into(),
         is_named: true,
         file: file.into(),

@@ -67,7 +67,7 @@ fn stripped(built: &Built) -> Option<()> {
     }
 }
 
-fn functions(frames: &[Frame]) -> Vec<&str> {
+fn functions(frames: &[NamedFrame]) -> Vec<&str> {
     frames.iter().map(|frame| frame.function.as_str()).collect()
 }
 
@@ -306,7 +306,7 @@ fn functions_of_one_name_in_two_files_are_two() {
         let [one, other] = [1, 2].map(|stack| names.stack(stack)[0].clone());
         assert_eq!((one.function.as_str(), other.function.as_str()), ("make", "make"));
         assert_ne!(one.identity, other.identity, "{lines}");
-        let file = |frame: &Frame| frame.identity.as_ref().unwrap().file.rsplit('/').next().unwrap().to_string();
+        let file = |frame: &NamedFrame| frame.identity.as_ref().unwrap().file.rsplit('/').next().unwrap().to_string();
         assert_eq!((file(&one), file(&other)), ("a.c".into(), "b.c".into()), "{lines}");
     }
 }

@@ -1,5 +1,5 @@
 use super::*;
-use allocanary_profile::reader::{Frame as OneFrame, Sample};
+use allocanary_profile::reader::{RawFrame as OneFrame, Sample};
 
 /// Two sites: one with ten samples of small blocks, one with a block that is larger than the mean distance.
 fn reading() -> Reading {

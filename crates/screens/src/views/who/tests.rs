@@ -1,6 +1,6 @@
 use allocanary_trace::stacks::Resident;
 use allocanary_who::course::Span;
-use allocanary_who::frame::Frame;
+use allocanary_who::frame::NamedFrame;
 use allocanary_who::moment::Peak;
 use allocanary_who::pages::{Divided, Share};
 use allocanary_who::slope::Slope;
@@ -13,7 +13,7 @@ const MIB: u64 = 1 << 20;
 fn site(name: &str, pinned: u64, alone: u64, live: u64, short: u64, grows: bool) -> Site {
     Site {
         name: name.into(),
-        frame: Frame {
+        frame: NamedFrame {
             function: name.into(),
             is_named: true,
             file: "/src/dict.c".into(),
@@ -46,7 +46,7 @@ pub fn found() -> SiteReport {
         site("_sdsnewlen", 16 * MIB, MIB / 2, 24 * MIB, 900, false),
         site("(no stack)", 0, 0, 3 * MIB, 0, false),
         Site {
-            frame: Frame::default(),
+            frame: NamedFrame::default(),
             ..site("a_function_with_a_name_that_is_longer_than_the_line", 0, 0, 0, 5, false)
         },
     ];

@@ -16,7 +16,7 @@ mod taken;
 
 pub use found::ProgramRuntime;
 pub use knob::{Knob, Usual, Way};
-pub use proof::{Seen, proof};
+pub use proof::{RuntimeView, proof};
 pub use runtime::{Runtime, Traits};
 
 use std::fs;

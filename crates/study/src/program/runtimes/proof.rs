@@ -14,7 +14,7 @@ use allocanary_sys::proc::files::{File, path};
 
 /// A process, as its runtime sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct RuntimeView {
     /// The process.
     pub pid: u32,
     /// Its variables when it was started.
@@ -41,9 +41,9 @@ const WITH_VALUE: [&str; 10] = [
     "--require",
 ];
 
-impl Seen {
+impl RuntimeView {
     /// Reads a process; `None` if it has ended.
-    pub fn read(pid: u32, found: &ProgramRuntime) -> Option<Seen> {
+    pub fn read(pid: u32, found: &ProgramRuntime) -> Option<RuntimeView> {
         let texts = |file: File| -> Option<Vec<String>> {
             let bytes = fs::read(path(pid, file)).ok().filter(|bytes| !bytes.is_empty())?;
             Some(bytes.split(|byte| *byte == 0).map(|text| String::from_utf8_lossy(text).into_owned()).collect())
@@ -53,7 +53,7 @@ impl Seen {
         // A wrapper is another program.
         let is_it = || fs::read_link(path(pid, File::Exe)).is_ok_and(|file| file == found.file);
         let taken = found.traits.globals.as_ref().filter(|_| is_it()).and_then(|globals| globals.read(pid));
-        Some(Seen { pid, variables, words, taken })
+        Some(RuntimeView { pid, variables, words, taken })
     }
 
     /// What the command line says of an option, which wins over a variable.
@@ -79,7 +79,7 @@ impl Seen {
 pub fn proof(
     cell: &Cell,
     found: &ProgramRuntime,
-    seen: Option<&Seen>,
+    seen: Option<&RuntimeView>,
     main: u32,
 ) -> Result<BTreeMap<String, Result<String, String>>, Failure> {
     let mut all = BTreeMap::new();
@@ -109,7 +109,7 @@ const UNREAD: &str = "the program can change it itself, and its runtime could no
                       address (-buildmode=pie) or built by an unknown release does not tell";
 
 /// Fails with what was found instead.
-fn in_force(runtime: &Runtime, knob: &Knob, value: &str, seen: &Seen) -> Result<(), String> {
+fn in_force(runtime: &Runtime, knob: &Knob, value: &str, seen: &RuntimeView) -> Result<(), String> {
     const WHERE: &str = "in the environment of the process with the most memory";
     const CHANGED: &str = "the program, or what starts it, changes its environment";
     let text = knob.text(value);
@@ -156,7 +156,7 @@ mod tests {
     use allocanary_rows::job::Job;
     use allocanary_rows::program::Program;
 
-    fn said(runtime: &'static Runtime, settings: &[(&str, &str)], seen: Option<Seen>) -> Result<String, String> {
+    fn said(runtime: &'static Runtime, settings: &[(&str, &str)], seen: Option<RuntimeView>) -> Result<String, String> {
         let map = settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
         let cell = Cell { settings: map, ..Cell::new("own", "own", Job::of_program(Program::default())) };
         let found = ProgramRuntime { runtime, traits: Traits::default(), file: PathBuf::new() };
@@ -167,9 +167,9 @@ mod tests {
         Ok(all.into_iter().map(|(name, said)| format!("{name} {}\n", said.unwrap_or_else(|why| why))).collect())
     }
 
-    fn seen(variables: &[(&str, &str)], words: &str) -> Seen {
+    fn seen(variables: &[(&str, &str)], words: &str) -> RuntimeView {
         let variables = variables.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
-        Seen { pid: 7, variables, words: words.split(' ').map(str::to_string).collect(), taken: None }
+        RuntimeView { pid: 7, variables, words: words.split(' ').map(str::to_string).collect(), taken: None }
     }
 
     #[test]
@@ -182,7 +182,7 @@ mod tests {
         assert!(of(&[]).unwrap_err().contains("found no GOGC"));
         let ended = said(&go::GO, &wanted, None).unwrap();
         assert!(ended.contains("ended before"), "{ended}");
-        let of_another = Seen { pid: 8, ..seen(&[("GOGC", "50")], "sh") };
+        let of_another = RuntimeView { pid: 8, ..seen(&[("GOGC", "50")], "sh") };
         assert_eq!(said(&go::GO, &wanted, Some(of_another)).unwrap(), ended, "a process that has less");
     }
 
@@ -190,7 +190,7 @@ mod tests {
     fn a_program_that_sets_it_itself_is_a_failure() {
         let with = |percent| {
             let taken = Some(Taken { percent, limit: i64::MAX, procs: 2 });
-            said(&go::GO, &[("gogc", "200")], Some(Seen { taken, ..seen(&[("GOGC", "200")], "./x") }))
+            said(&go::GO, &[("gogc", "200")], Some(RuntimeView { taken, ..seen(&[("GOGC", "200")], "./x") }))
         };
         assert_eq!(with(200).unwrap(), "gogc 200\n");
         let failure = with(400).unwrap_err();

@@ -11,7 +11,7 @@ fn a_line_names_its_addresses() {
     let map = PerfMap::read(text.as_bytes());
     let frame = |address| map.find(address).map(frame);
     assert_eq!(frame(0x7ff0_b28b_5fff), None);
-    let load = Frame {
+    let load = NamedFrame {
         function: "load:/srv/my app.py".into(),
         is_named: true,
         file: "/srv/my app.py".into(),
