@@ -8,7 +8,7 @@ use std::process::Command;
 
 use allocanary_doctor::installed::{Installed, built, installed};
 use allocanary_facts::setting::{Setting, SettingKind};
-use allocanary_study::builds::cache::Cache;
+use allocanary_study::builds::cache::LibraryFolder;
 use allocanary_testing::skipped::skipped;
 use serde_json::Value;
 use tempfile::tempdir;
@@ -70,7 +70,7 @@ fn proof(library: &Installed, setting: &Setting, value: &str, folder: &Path) -> 
 #[test]
 fn every_setting_of_every_library_here_is_read_back() {
     let mut all = installed(&["system", "jemalloc", "mimalloc"]);
-    let cached = Cache::of_user().map(|cache| cache.all()).unwrap_or_default();
+    let cached = LibraryFolder::of_user().map(|cache| cache.all()).unwrap_or_default();
     all.extend(cached.iter().filter_map(|one| built(&one.allocator, &one.version, &one.library)));
     let folder = tempdir().unwrap();
     let mut wrong = Vec::new();

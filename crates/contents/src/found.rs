@@ -11,7 +11,7 @@ use crate::modules::{Modules, Open};
 use crate::profile::Profile;
 use crate::python::{self, Types};
 use crate::roots::{self, Root};
-use crate::sample::part::Sample;
+use crate::sample::part::PageSample;
 use crate::threads::ThreadSnapshot;
 
 /// What was found.
@@ -70,7 +70,7 @@ impl HeapGraph {
     }
 
     /// What kinds are found in.
-    pub fn heap<'a>(&'a self, copy: &'a Copy, sample: Option<&'a Sample>, open: &'a Open) -> TypedBlocks<'a> {
+    pub fn heap<'a>(&'a self, copy: &'a Copy, sample: Option<&'a PageSample>, open: &'a Open) -> TypedBlocks<'a> {
         TypedBlocks { copy, blocks: &self.blocks, sample, modules: &self.modules, roots: &self.roots, open }
     }
 

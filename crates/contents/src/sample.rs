@@ -21,7 +21,7 @@ use crate::found::HeapGraph;
 use crate::kinds::Kinds;
 use crate::modules::{Modules, Open};
 use crate::threads::ThreadSnapshot;
-use part::{LARGE, PART, Sample};
+use part::{LARGE, PART, PageSample};
 
 /// From the standard error to the interval that has the truth in 95 of 100 samples.
 const WIDE: f64 = 1.96;
@@ -30,7 +30,7 @@ const WIDE: f64 = 1.96;
 pub fn contents(memory: &dyn Memory, threads: &[ThreadSnapshot], bytes: u64, limit: u64, open: &Open) -> Contents {
     let data = data(memory, &Modules::of(memory, open), limit / PART);
     let mut found = HeapGraph::of(&Copy::of_part(memory, &data), threads, open);
-    let sample = Sample::of(&found.blocks, limit);
+    let sample = PageSample::of(&found.blocks, limit);
     let mut ranges = sample.pages(&found.blocks);
     ranges.extend(data);
     let copy = Copy::of_part(memory, &crate::roots::merged(ranges));
@@ -84,7 +84,7 @@ struct Seen {
 }
 
 /// For each kind its blocks, its bytes, and how far the bytes can be off; the largest first.
-fn estimate(blocks: &Blocks, sample: &Sample, kind: impl Fn(u32) -> u32) -> (Vec<(u32, u64, u64, u64)>, Sampled) {
+fn estimate(blocks: &Blocks, sample: &PageSample, kind: impl Fn(u32) -> u32) -> (Vec<(u32, u64, u64, u64)>, Sampled) {
     let mut seen: HashMap<u32, Seen> = HashMap::new();
     let mut sampled = Sampled::default();
     // Bytes of all small blocks, of those that are looked at, and the sum of their squares over the pages.
@@ -164,7 +164,7 @@ mod tests {
         };
         let mut inside = 0;
         for every in 20..40 {
-            let (rows, sampled) = estimate(&blocks, &Sample { every }, |block| kinds[block as usize]);
+            let (rows, sampled) = estimate(&blocks, &PageSample { every }, |block| kinds[block as usize]);
             assert!(sampled.pages * 20 < sampled.of * 2 && sampled.pages > 100, "{sampled:?}");
             let of = |wanted: u32| *rows.iter().find(|row| row.0 == wanted).unwrap();
             assert_eq!((of(3).1, of(3).2, of(3).3), (1, 3 * LARGE, 0), "a large one is no estimate");
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn with_all_pages_nothing_is_estimated() {
         let (blocks, kinds) = made();
-        let (rows, sampled) = estimate(&blocks, &Sample { every: 1 }, |block| kinds[block as usize]);
+        let (rows, sampled) = estimate(&blocks, &PageSample { every: 1 }, |block| kinds[block as usize]);
         assert_eq!(sampled.pages, sampled.of);
         assert!(rows.iter().all(|row| row.3 == 0), "{rows:?}");
         assert_eq!(rows.iter().map(|row| row.1).sum::<u64>(), blocks.len() as u64);

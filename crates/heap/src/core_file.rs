@@ -14,7 +14,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Instant;
 
-use allocanary_process::{Blocks, Opened, What, core, file_of};
+use allocanary_process::{FileBlocks, Opened, What, core, file_of};
 use object::Endianness;
 use object::elf::{
     EM_X86_64, ET_CORE, FileHeader64, NT_FILE, NT_PRPSINFO, NT_PRSTATUS, PF_R, PF_W, PF_X, PT_LOAD, PT_NOTE,
@@ -77,7 +77,7 @@ impl CoreFile {
     pub fn open(path: &Path, until: Option<Instant>) -> io::Result<CoreFile> {
         let wrong = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
         let opened = core(path)?;
-        let cache = ReadCache::new(Blocks::new(&opened));
+        let cache = ReadCache::new(FileBlocks::new(&opened));
         let data = &cache;
         let parsed = || -> object::read::Result<(u16, u16, Vec<Segment>, Notes)> {
             let header = FileHeader64::<Endianness>::parse(data)?;

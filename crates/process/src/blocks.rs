@@ -15,16 +15,16 @@ const BLOCK: u64 = 1 << 16;
 const KEPT: usize = 256;
 
 /// A file, with the blocks of it that were read.
-pub struct Blocks<'a> {
+pub struct FileBlocks<'a> {
     opened: &'a Opened,
     at: u64,
     kept: HashMap<u64, Vec<u8>>,
 }
 
-impl<'a> Blocks<'a> {
+impl<'a> FileBlocks<'a> {
     /// Nothing is read yet.
-    pub fn new(opened: &'a Opened) -> Blocks<'a> {
-        Blocks { opened, at: 0, kept: HashMap::new() }
+    pub fn new(opened: &'a Opened) -> FileBlocks<'a> {
+        FileBlocks { opened, at: 0, kept: HashMap::new() }
     }
 
     /// The block with this number. The last one of the file is shorter.
@@ -55,7 +55,7 @@ fn read(file: &File, from: u64) -> io::Result<Vec<u8>> {
     Ok(block)
 }
 
-impl Read for Blocks<'_> {
+impl Read for FileBlocks<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         if into.len() as u64 >= BLOCK {
             let read = self.opened.file.read_at(into, self.at)?;
@@ -71,7 +71,7 @@ impl Read for Blocks<'_> {
     }
 }
 
-impl Seek for Blocks<'_> {
+impl Seek for FileBlocks<'_> {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         let wanted = match to {
             SeekFrom::Start(at) => Some(at),
@@ -96,7 +96,7 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&bytes).unwrap();
         let opened = Opened::of(file).unwrap();
-        let mut blocks = Blocks::new(&opened);
+        let mut blocks = FileBlocks::new(&opened);
         for (at, count) in [(0, 10), (65_530, 20), (65_530, 200_000 - 65_530), (3, 70_000), (196_680, 5), (196_608, 77)]
         {
             let mut found = vec![0; count];

@@ -7,11 +7,11 @@ use object::elf::{self, FileHeader64, PT_LOAD, PT_NOTE, ProgramHeader64, SHT_DYN
 use object::read::elf::{CompressionHeader, FileHeader, ProgramHeader, SectionHeader, SectionTable, Sym, SymbolTable};
 use object::{CompressedData, CompressionFormat, Endianness, ReadCache, ReadRef};
 
-use crate::blocks::Blocks;
+use crate::blocks::FileBlocks;
 use crate::file::Opened;
 
 /// A file's bytes. Parts that were read are kept.
-pub type Cache<'a> = ReadCache<Blocks<'a>>;
+pub type FileCache<'a> = ReadCache<FileBlocks<'a>>;
 
 /// The most bytes of a table of symbols, and of a note. Chromium's table has 40 MiB.
 const MOST: u64 = 64 << 20;
@@ -62,20 +62,20 @@ pub enum SymbolKind {
 /// An ELF file with 64-bit addresses.
 pub struct Elf<'a> {
     endian: Endianness,
-    data: &'a Cache<'a>,
+    data: &'a FileCache<'a>,
     /// Its segments.
     pub segments: &'a [ProgramHeader64<Endianness>],
-    sections: SectionTable<'a, FileHeader64<Endianness>, &'a Cache<'a>>,
+    sections: SectionTable<'a, FileHeader64<Endianness>, &'a FileCache<'a>>,
 }
 
 /// The bytes of an open file, for [`Elf::of`].
-pub fn cache(opened: &Opened) -> Cache<'_> {
-    ReadCache::new(Blocks::new(opened))
+pub fn cache(opened: &Opened) -> FileCache<'_> {
+    ReadCache::new(FileBlocks::new(opened))
 }
 
 impl<'a> Elf<'a> {
     /// Reads the headers. `None` if it is no such file.
-    pub fn of(data: &'a Cache<'a>) -> Option<Elf<'a>> {
+    pub fn of(data: &'a FileCache<'a>) -> Option<Elf<'a>> {
         let header = FileHeader64::<Endianness>::parse(data).ok()?;
         let endian = header.endian().ok()?;
         let segments = header.program_headers(endian, data).ok()?;
@@ -192,7 +192,7 @@ impl<'a> Elf<'a> {
         if let Some(bytes) = header.map(|header| header.sh_size(endian)).filter(|bytes| *bytes > MOST) {
             return Err(format!("its table of symbols has {} MiB, wanted at most {} MiB", bytes >> 20, MOST >> 20));
         }
-        let table: SymbolTable<'a, FileHeader64<Endianness>, &'a Cache<'a>> = self
+        let table: SymbolTable<'a, FileHeader64<Endianness>, &'a FileCache<'a>> = self
             .sections
             .symbols(endian, self.data, kind)
             .map_err(|error| format!("its table of symbols cannot be read: {error}"))?;

@@ -33,7 +33,7 @@ mod stopped;
 mod trouble;
 mod what;
 
-pub use blocks::Blocks;
+pub use blocks::FileBlocks;
 pub use broker::{About, Broker};
 pub use channel::Channel;
 pub use child::Child;

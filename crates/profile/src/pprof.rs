@@ -11,7 +11,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use prost::Message;
 
-use self::messages::{Function, Location, Mapping, PprofLine, Profile, Sample, ValueType};
+use self::messages::{Function, Location, Mapping, PprofLine, PprofSample, Profile, ValueType};
 
 /// What samples tell: each type has a name and a unit.
 pub const OF_SAMPLES: [(&str, &str); 4] =
@@ -133,7 +133,7 @@ impl Writer {
     /// Adds a stack, as numbers of places, innermost first, with a value of each type.
     pub fn stack(&mut self, places: Vec<u64>, values: &[u64]) {
         let value = values.iter().map(|value| figure(*value)).collect();
-        self.out.sample.push(Sample { location_id: places, value });
+        self.out.sample.push(PprofSample { location_id: places, value });
     }
 
     /// The profile, compressed.

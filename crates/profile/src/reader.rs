@@ -12,7 +12,7 @@ mod trouble;
 use std::time::Instant;
 
 use crate::layout::{HEADER, MAGIC, MOST_PLACES, OF_FRAME, OF_SAMPLE, VERSION, word};
-pub use decode::{Profile, RawFrame, Sample, TableCounts};
+pub use decode::{Profile, RawFrame, SampledBlock, TableCounts};
 pub use process::{MOST_TABLES, Mapping, ProcessMemory, own_mappings};
 pub use trouble::{Trouble, Wrong};
 

@@ -13,7 +13,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 use allocanary_stacks::object::Object;
-use allocanary_stacks::rules::{Cache, Rules};
+use allocanary_stacks::rules::{RuleCache, Rules};
 use allocanary_stacks::walk::{self, WalkHost, Walker, here};
 
 use self::modules::Modules;

@@ -30,7 +30,7 @@ pub struct Rules<const PLACES: usize = MOST> {
 }
 
 /// What a walk needs of a table of any size.
-pub trait Cache {
+pub trait RuleCache {
     /// The rule of an address.
     fn get(&self, pc: u64) -> Option<Rule>;
     /// Stores the rule of an address.
@@ -63,7 +63,7 @@ impl<const PLACES: usize> Rules<PLACES> {
     }
 }
 
-impl<const PLACES: usize> Cache for Rules<PLACES> {
+impl<const PLACES: usize> RuleCache for Rules<PLACES> {
     #[inline(always)]
     fn get(&self, pc: u64) -> Option<Rule> {
         let key = self.key(pc);

@@ -9,7 +9,7 @@ use crate::frames::SIGNAL;
 use crate::made::Made;
 use crate::object::{self, Object};
 use crate::rule::{Cfa, Rbp, Rule};
-use crate::rules::Cache;
+use crate::rules::RuleCache;
 pub use crate::stack::Bounds;
 use crate::stack::Stack;
 
@@ -57,7 +57,7 @@ pub fn here() -> Registers {
 /// What a user of walks, such as the recorder, provides.
 pub trait WalkHost {
     /// The type of the cache.
-    type Rules: Cache;
+    type Rules: RuleCache;
     /// The cache of rules, for all threads.
     fn rules(&self) -> &Self::Rules;
     /// Whether frames of this code are left out at the innermost end of a stack.

@@ -3,14 +3,14 @@
 
 use std::process::ExitCode;
 
-use allocanary_study::builds::cache::Cache;
+use allocanary_study::builds::cache::LibraryFolder;
 use allocanary_study::builds::make::CrateSource;
 use allocanary_study::builds::releases::{find, releases};
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let folder = arguments.next().unwrap_or_else(|| "builds".into());
-    let cache = Cache::at(folder.as_ref());
+    let cache = LibraryFolder::at(folder.as_ref());
     let named: Vec<String> = arguments.collect();
     let releases: Result<Vec<_>, _> = if named.is_empty() {
         Ok(releases().copied().collect())

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use allocanary_rows::error::Error;
 use allocanary_rows::error::Result;
-use allocanary_study::builds::cache::{Built, Cache};
+use allocanary_study::builds::cache::{Built, LibraryFolder};
 use allocanary_study::builds::make::CrateSource;
 use allocanary_study::builds::releases::Release;
 use allocanary_study::builds::releases::find;
@@ -19,7 +19,7 @@ use crate::args::BuildFlags;
 
 /// Builds, removes or lists.
 pub fn run(flags: &BuildFlags) -> Result<ExitCode> {
-    let cache = Cache::of_user().map_err(problem)?;
+    let cache = LibraryFolder::of_user().map_err(problem)?;
     cache.check().map_err(problem)?;
     if flags.prune {
         return prune(&cache, &flags.names);
@@ -35,7 +35,7 @@ pub fn run(flags: &BuildFlags) -> Result<ExitCode> {
 }
 
 /// Builds these releases. With `again`, also those that are already built.
-fn make(cache: &Cache, releases: &[Release], source: CrateSource, again: bool) -> Result<Vec<Built>> {
+fn make(cache: &LibraryFolder, releases: &[Release], source: CrateSource, again: bool) -> Result<Vec<Built>> {
     let mut all = Vec::new();
     for (at, release) in releases.iter().enumerate() {
         let there = cache.get(release).filter(|_| !again);
@@ -67,7 +67,7 @@ pub(super) fn make_missing(candidates: &[String], is_there: impl Fn(&str) -> boo
     if releases.is_empty() {
         return Ok(());
     }
-    let cache = Cache::of_user().map_err(problem)?;
+    let cache = LibraryFolder::of_user().map_err(problem)?;
     cache.check().map_err(problem)?;
     make(&cache, &releases, CrateSource { offline: false, vendored: None }, false)?;
     Ok(())
@@ -77,7 +77,7 @@ fn problem(error: allocanary_study::builds::error::Error) -> Error {
     Error::Input(format!("build: {error}"))
 }
 
-fn prune(cache: &Cache, names: &[String]) -> Result<ExitCode> {
+fn prune(cache: &LibraryFolder, names: &[String]) -> Result<ExitCode> {
     let names =
         names.iter().map(|name| find(name).map(|release| release.name())).collect::<std::result::Result<Vec<_>, _>>();
     let bytes = cache.prune(&names.map_err(problem)?).map_err(problem)?;

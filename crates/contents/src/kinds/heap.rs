@@ -7,7 +7,7 @@ use crate::blocks::Blocks;
 use crate::copy::{Copy, PIECE};
 use crate::modules::{Modules, Open};
 use crate::roots::Root;
-use crate::sample::part::Sample;
+use crate::sample::part::PageSample;
 
 /// The blocks and what is known of the process.
 pub struct TypedBlocks<'a> {
@@ -16,7 +16,7 @@ pub struct TypedBlocks<'a> {
     /// The blocks.
     pub blocks: &'a Blocks,
     /// Which of them are looked at; `None`: all.
-    pub sample: Option<&'a Sample>,
+    pub sample: Option<&'a PageSample>,
     /// The program and its libraries.
     pub modules: &'a Modules,
     /// The roots.

@@ -16,15 +16,15 @@ const FEWEST: u64 = 64;
 
 /// Which pages are looked at.
 #[derive(Clone, Copy, Debug)]
-pub struct Sample {
+pub struct PageSample {
     pub(super) every: u64,
 }
 
-impl Sample {
+impl PageSample {
     /// So many pages that their blocks take a part of what may be copied.
-    pub(super) fn of(blocks: &Blocks, limit: u64) -> Sample {
+    pub(super) fn of(blocks: &Blocks, limit: u64) -> PageSample {
         let bytes: u64 = blocks.iter().map(|(_, block)| block.bytes).filter(|bytes| *bytes < LARGE).sum();
-        Sample { every: bytes.div_ceil((limit / PART).max(FEWEST * PAGE)).max(1) }
+        PageSample { every: bytes.div_ceil((limit / PART).max(FEWEST * PAGE)).max(1) }
     }
 
     /// Whether a block is looked at.

@@ -9,7 +9,7 @@ pub struct Profile {
     #[prost(message, repeated, tag = "1")]
     pub sample_type: Vec<ValueType>,
     #[prost(message, repeated, tag = "2")]
-    pub sample: Vec<Sample>,
+    pub sample: Vec<PprofSample>,
     #[prost(message, repeated, tag = "3")]
     pub mapping: Vec<Mapping>,
     #[prost(message, repeated, tag = "4")]
@@ -41,7 +41,7 @@ pub struct ValueType {
 
 /// A stack, innermost first, with its values.
 #[derive(Clone, PartialEq, Message)]
-pub struct Sample {
+pub struct PprofSample {
     #[prost(uint64, repeated, tag = "1")]
     pub location_id: Vec<u64>,
     #[prost(int64, repeated, tag = "2")]

@@ -10,7 +10,7 @@ const DEEPEST: usize = 256;
 
 /// A sampled block that is alive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sample {
+pub struct SampledBlock {
     /// Its address.
     pub address: u64,
     /// Its size in bytes.
@@ -73,7 +73,7 @@ pub struct Profile {
     /// The counts.
     pub counts: TableCounts,
     /// The sampled blocks that are alive.
-    pub samples: Vec<Sample>,
+    pub samples: Vec<SampledBlock>,
     /// The frames. The first one is none.
     pub frames: Vec<RawFrame>,
     /// The mappings of the process.
@@ -103,7 +103,7 @@ pub(super) fn profile(pid: u32, header: &[u64], samples: &[u64], frames: &[u64])
     let (frames, numbers) = in_order(frames.as_chunks::<OF_FRAME>().0);
     let sample = |[key, size]: &[u64; OF_SAMPLE]| {
         let frame = (key >> ADDRESS_BITS) as usize;
-        (*key != 0 && *key != TAKEN).then(|| Sample {
+        (*key != 0 && *key != TAKEN).then(|| SampledBlock {
             address: key & ADDRESS,
             size: size & SIZE,
             frame: numbers.get(frame).copied().unwrap_or(0),

@@ -56,21 +56,21 @@ impl Built {
 
 /// A folder with libraries.
 #[derive(Clone, Debug)]
-pub struct Cache {
+pub struct LibraryFolder {
     folder: PathBuf,
 }
 
-impl Cache {
+impl LibraryFolder {
     /// The cache of the user: `$XDG_CACHE_HOME/allocanary/builds`, else `~/.cache/allocanary/builds`.
-    pub fn of_user() -> Result<Cache> {
+    pub fn of_user() -> Result<LibraryFolder> {
         let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let cache = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")));
-        Ok(Cache { folder: cache.ok_or(Error::NoFolder)?.join("allocanary/builds") })
+        Ok(LibraryFolder { folder: cache.ok_or(Error::NoFolder)?.join("allocanary/builds") })
     }
 
     /// The cache in this folder.
-    pub fn at(folder: &Path) -> Cache {
-        Cache { folder: folder.into() }
+    pub fn at(folder: &Path) -> LibraryFolder {
+        LibraryFolder { folder: folder.into() }
     }
 
     /// Where it is.
@@ -191,7 +191,7 @@ mod tests {
     use super::*;
     use crate::builds::releases::find;
 
-    fn kept(cache: &Cache, name: &str) -> Built {
+    fn kept(cache: &LibraryFolder, name: &str) -> Built {
         let release = find(name).unwrap();
         let place = cache.place(&release);
         fs::create_dir_all(&place).unwrap();
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn what_was_built_is_found_again_and_a_changed_library_is_not_used() {
         let folder = tempfile::tempdir().unwrap();
-        let cache = Cache::at(folder.path());
+        let cache = LibraryFolder::at(folder.path());
         let built = kept(&cache, "jemalloc@5.3.0");
         let release = find("jemalloc@5.3.0").unwrap();
         assert_eq!(cache.get(&release), Some(built.clone()));
@@ -227,7 +227,8 @@ mod tests {
     #[test]
     fn a_folder_that_no_preload_can_have_is_refused_before_anything_is_built() {
         let folder = tempfile::tempdir().unwrap();
-        let error = Cache::at(&folder.path().join("a b")).build(&find("jemalloc").unwrap(), CrateSource::default());
+        let error =
+            LibraryFolder::at(&folder.path().join("a b")).build(&find("jemalloc").unwrap(), CrateSource::default());
         assert!(error.unwrap_err().to_string().contains("XDG_CACHE_HOME"));
         assert!(!folder.path().join("a b").exists());
     }
@@ -236,7 +237,7 @@ mod tests {
     fn a_library_that_another_user_can_exchange_is_not_there() {
         use std::os::unix::fs::{PermissionsExt, chown};
         let folder = tempfile::tempdir().unwrap();
-        let cache = Cache::at(folder.path());
+        let cache = LibraryFolder::at(folder.path());
         let built = kept(&cache, "jemalloc@5.3.0");
         let release = find("jemalloc@5.3.0").unwrap();
         let set = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
@@ -258,7 +259,7 @@ mod tests {
     #[test]
     fn an_interrupted_build_is_not_there() {
         let folder = tempfile::tempdir().unwrap();
-        let cache = Cache::at(folder.path());
+        let cache = LibraryFolder::at(folder.path());
         let built = kept(&cache, "jemalloc@5.3.0");
         fs::remove_file(built.library.with_file_name("built.json")).unwrap();
         assert_eq!((cache.all(), cache.get(&find("jemalloc@5.3.0").unwrap())), (Vec::new(), None));
@@ -267,7 +268,7 @@ mod tests {
     #[test]
     fn prune_removes_those_that_are_named_and_tells_their_bytes() {
         let folder = tempfile::tempdir().unwrap();
-        let cache = Cache::at(folder.path());
+        let cache = LibraryFolder::at(folder.path());
         kept(&cache, "jemalloc@5.3.0");
         let stays = kept(&cache, "mimalloc@2.2.5");
         assert!(cache.prune(&["jemalloc@5.3.0".into()]).unwrap() > 14);

@@ -21,7 +21,7 @@
 //! with the addresses of both.
 
 use super::extents::Extents;
-use super::release::{Cache, JemallocRelease};
+use super::release::{JemallocRelease, ThreadCacheForm};
 use crate::{Memory, ThreadId};
 
 const RECORD: usize = 24;
@@ -111,12 +111,12 @@ struct Record {
 }
 
 impl Record {
-    fn parse(bytes: &[u8], form: Cache) -> Option<Record> {
+    fn parse(bytes: &[u8], form: ThreadCacheForm) -> Option<Record> {
         let half = |at: usize| Some(u16::from_le_bytes(bytes.get(at..at + 2)?.try_into().ok()?));
         let word = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
         let is_address = |at: u64| (1 << 16..1 << 56).contains(&at) && at.is_multiple_of(8);
         match form {
-            Cache::LowBits => {
+            ThreadCacheForm::LowBits => {
                 let (head, full, empty) = (word(0)?, half(18)?, half(20)?);
                 let (length, cached) = (empty.wrapping_sub(full), empty.wrapping_sub(head as u16));
                 let aligned = full % 8 == 0 && empty % 8 == 0;
@@ -126,7 +126,7 @@ impl Record {
                     low: Some((full, empty)),
                 })
             }
-            Cache::Counts => {
+            ThreadCacheForm::Counts => {
                 let (count, end) = (word(0)? >> 32, word(16)?);
                 let bytes = 8 * count;
                 let record = Record { head: end.wrapping_sub(bytes), cached: bytes as usize, low: None };
@@ -158,7 +158,7 @@ fn runs(bytes: &[u8], from: u64, release: &JemallocRelease) -> Vec<Vec<Record>> 
         let mut found = run(&bytes[at..], None, release.cache);
         let length = found.len();
         if length >= SHORTEST {
-            if release.cache == Cache::Counts {
+            if release.cache == ThreadCacheForm::Counts {
                 large(bytes, from, at, &mut found, release);
             }
             runs.push(found);
@@ -184,7 +184,7 @@ fn large(bytes: &[u8], from: u64, at: usize, small: &mut Vec<Record>, release: &
 }
 
 /// The records from the first byte on, as far as each follows the one before.
-fn run(bytes: &[u8], mut last: Option<Record>, form: Cache) -> Vec<Record> {
+fn run(bytes: &[u8], mut last: Option<Record>, form: ThreadCacheForm) -> Vec<Record> {
     let follow = |record: Record| {
         let follows = last.is_none_or(|last| record.follows(&last));
         last = Some(record);

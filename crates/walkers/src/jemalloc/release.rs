@@ -17,7 +17,7 @@ pub struct JemallocRelease {
     /// The sizes of blocks.
     pub classes: Classes,
     /// The form of a thread cache.
-    pub cache: Cache,
+    pub cache: ThreadCacheForm,
     /// How an arena is found, and its count.
     pub arena: ArenaFields,
 }
@@ -68,7 +68,7 @@ pub struct Classes {
 
 /// The form of a thread cache (`cache_bin_t`, 24 bytes for each size class).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cache {
+pub enum ThreadCacheForm {
     /// One array. The stacks of addresses begin and end at the low 16 bits that a record has.
     LowBits,
     /// Two arrays, for small and large blocks. A record has a count, and the address at which its stack ends.
@@ -112,7 +112,7 @@ const V5_3: JemallocRelease = JemallocRelease {
     },
     leaf: Leaf { state: Some(2), class: 5, slab: 0 },
     classes: QUANTUM_16,
-    cache: Cache::LowBits,
+    cache: ThreadCacheForm::LowBits,
     arena: ArenaFields::Shard,
 };
 
@@ -124,7 +124,7 @@ const V5_2: JemallocRelease = JemallocRelease {
     extent: ExtentFields { state: 16, state_bits: 2, class: 18, free: 26, huge: None, ..V5_3.extent },
     leaf: Leaf { state: None, class: 0, slab: 32 },
     classes: QUANTUM_16,
-    cache: Cache::Counts,
+    cache: ThreadCacheForm::Counts,
     arena: ArenaFields::Base { active: 10344, base: 29480 },
 };
 

@@ -10,7 +10,7 @@ const APART: u64 = 1024;
 
 /// The blocks of a page.
 #[derive(Debug, Default)]
-pub struct Blocks {
+pub struct PageBlocks {
     /// The bits of blocks in `free` and `local_free`.
     pub free: Vec<u64>,
     /// The bits of blocks that other threads have freed.
@@ -20,9 +20,9 @@ pub struct Blocks {
 }
 
 /// Reads a page's lists. `bytes` is used to hold them.
-pub fn read(memory: &dyn Memory, page: &MiPage, bytes: &mut Vec<u8>) -> Blocks {
+pub fn read(memory: &dyn Memory, page: &MiPage, bytes: &mut Vec<u8>) -> PageBlocks {
     let words = usize::from(page.capacity).div_ceil(64);
-    let mut blocks = Blocks { free: vec![0; words], freed_by_others: vec![0; words], wrong: 0 };
+    let mut blocks = PageBlocks { free: vec![0; words], freed_by_others: vec![0; words], wrong: 0 };
     let lists = page.free[0] != 0 || page.free[1] != 0 || page.freed_by_others != 0;
     bytes.clear();
     if lists && page.block < APART {
@@ -49,7 +49,7 @@ pub fn read(memory: &dyn Memory, page: &MiPage, bytes: &mut Vec<u8>) -> Blocks {
     blocks
 }
 
-impl Blocks {
+impl PageBlocks {
     /// Adds blocks of the page that are in a list of others.
     pub fn also_freed_by_others(&mut self, page: &MiPage, all: &BTreeSet<u64>) {
         for index in all.range(page.start..page.end()).filter_map(|at| page.index(*at)) {

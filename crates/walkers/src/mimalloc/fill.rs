@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::arena::Arena;
-use super::blocks::{self, Blocks};
+use super::blocks::{self, PageBlocks};
 use super::map::{Map, MapPages};
 use super::page::{MiPage, Origin, SLICE};
 use super::release::MimallocRelease;
@@ -169,7 +169,7 @@ fn slices(memory: &dyn Memory, arena: &Arena, pages: &[MiPage], totals: &mut Pag
     }
 }
 
-fn put(page: &MiPage, blocks: &Blocks, walk: &mut Walk) {
+fn put(page: &MiPage, blocks: &PageBlocks, walk: &mut Walk) {
     let others = blocks::count(&blocks.freed_by_others).min(u64::from(page.used));
     let live = u64::from(page.used) - others;
     walk.live += live * page.block;

@@ -6,7 +6,7 @@ use crate::{Memory, Window};
 
 /// The blocks of all spans.
 #[derive(Debug)]
-pub struct Blocks<'a> {
+pub struct SpanBlocks<'a> {
     spans: &'a [Span],
     sizes: &'a [u64],
     /// For each span the place of its first word below.
@@ -21,11 +21,11 @@ pub struct Blocks<'a> {
     pub skipped: u64,
 }
 
-impl<'a> Blocks<'a> {
+impl<'a> SpanBlocks<'a> {
     /// Blocks of which none is free yet.
     pub fn new(spans: &'a [Span], sizes: &'a [u64]) -> Self {
         let mut blocks =
-            Blocks { spans, sizes, first: Vec::new(), free: Vec::new(), cached: Vec::new(), breaks: 0, skipped: 0 };
+            SpanBlocks { spans, sizes, first: Vec::new(), free: Vec::new(), cached: Vec::new(), breaks: 0, skipped: 0 };
         let mut words = 0;
         for span in spans {
             blocks.first.push(words);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::blocks::Blocks;
+use super::blocks::SpanBlocks;
 use super::map::{Map, Spans};
 use super::span::Use;
 use crate::{BlockKind, Memory, PAGE, State, Walk};
@@ -31,7 +31,7 @@ pub fn fill(
     memory: &dyn Memory,
     map: &Map,
     found: &Spans,
-    blocks: &Blocks,
+    blocks: &SpanBlocks,
     caches: &BTreeSet<u64>,
     walk: &mut Walk,
 ) -> SpanTotals {

@@ -10,7 +10,7 @@ mod span;
 #[cfg(test)]
 mod tests;
 
-use blocks::Blocks;
+use blocks::SpanBlocks;
 use map::Map;
 
 use crate::known::Known;
@@ -53,7 +53,7 @@ fn take_apart(memory: &dyn Memory, maps: &[(Map, Vec<u64>)]) -> Result<Walk, Str
             return Err(unknown(&format!("{} spans can be read, {} cannot", found.spans.len(), found.breaks)));
         }
         // Blocks go from a span to the central lists and on to threads: who reads in this order meets a block that moves at least once.
-        let mut blocks = Blocks::new(&found.spans, sizes);
+        let mut blocks = SpanBlocks::new(&found.spans, sizes);
         blocks.free_of_spans(memory);
         let central = lists::central(memory, &map.globals, sizes, map.release)
             .ok_or_else(|| unknown("its central lists were not found"))?;

@@ -17,7 +17,7 @@ use allocanary_facts::{our, ours, suggested};
 use allocanary_rows::description::{Description, WorkloadDescription};
 use allocanary_rows::error::Error;
 use allocanary_rows::error::Result;
-use allocanary_study::builds::cache::Cache;
+use allocanary_study::builds::cache::LibraryFolder;
 use allocanary_study::builds::releases::{Release, find, releases};
 use allocanary_study::program::Other;
 use allocanary_study::program::huge_pages;
@@ -56,7 +56,7 @@ pub const fn budget() -> Setting {
 /// out.
 pub fn installed() -> Vec<Installed> {
     let ours: Vec<&str> = ours().map(|(one, _)| one.name).collect();
-    let built = Cache::of_user().map(|cache| cache.all()).unwrap_or_default();
+    let built = LibraryFolder::of_user().map(|cache| cache.all()).unwrap_or_default();
     let built = built.iter().filter(|built| built.check().is_ok());
     let mut all: Vec<Installed> =
         built.filter_map(|built| installed::built(&built.allocator, &built.version, &built.library)).collect();
