@@ -46,7 +46,7 @@ mod unread;
 pub use allocanary_process::{Frozen, Trouble, ptrace};
 /// The parts of a reading.
 pub use allocanary_walkers::{
-    Arena, BlockKind, Check, Fact, Forecast, HeapBlock, Layout, Mapping, Memory, OF_HEAP, PAGE, PARTS, Pages, Part,
+    BlockKind, Check, Fact, Forecast, HeapArena, HeapBlock, Layout, Mapping, Memory, OF_HEAP, PAGE, PARTS, Pages, Part,
     Parts, Piece, Run, State, Stretch, ThreadId, Unknown, Walk, Walked, Walker, Window, best_of, parse_maps, walk_all,
 };
 pub use core_file::CoreFile;
@@ -55,7 +55,7 @@ pub use difference::{Change, Difference, signed};
 pub use live::Live;
 pub use others::{Area, Sort};
 pub use reader::Reader;
-pub use reading::{ArenaParts, Heap, Kernel, Map, Reading, Remedy, SCHEMA, Sure};
+pub use reading::{ArenaParts, Heap, HeapMap, Kernel, Reading, Remedy, SCHEMA, Sure};
 pub use resident::resident;
 pub use rows::{PartRow, rows, together};
 pub use subject::{Subject, named, processes, tree};

@@ -125,8 +125,8 @@ pub struct Heap {
     /// What each remedy would give back.
     pub remedies: Vec<Remedy>,
     /// The map of its memory.
-    #[serde(default, skip_serializing_if = "Map::is_empty")]
-    pub map: Map,
+    #[serde(default, skip_serializing_if = "HeapMap::is_empty")]
+    pub map: HeapMap,
 }
 
 /// Whether there are no such bytes.
@@ -136,7 +136,7 @@ fn is_none(bytes: &u64) -> bool {
 
 /// A heap's memory in the order of its addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Map {
+pub struct HeapMap {
     /// The bytes of addresses that one stretch covers.
     #[serde(rename = "stretch_bytes")]
     pub bytes: u64,
@@ -146,7 +146,7 @@ pub struct Map {
     pub arenas: Vec<String>,
 }
 
-impl Map {
+impl HeapMap {
     /// Whether the map is empty.
     pub fn is_empty(&self) -> bool {
         self.stretches.is_empty()
@@ -331,7 +331,7 @@ impl Claims {
             swapped: walk.swapped,
             unreadable: walk.unreadable,
             remedies: Vec::new(),
-            map: Map::default(),
+            map: HeapMap::default(),
         };
         if overlap == 0 {
             self.0.extend(own.0);
@@ -377,7 +377,7 @@ impl Heap {
             |one: &crate::Forecast| Remedy { name: one.remedy.into(), bytes: one.bytes, at_most: one.at_most };
         self.remedies = walk.forecasts.iter().map(forecast).collect();
         let bytes = (self.resident / STRETCHES).max(PAGE).next_power_of_two();
-        self.map = Map {
+        self.map = HeapMap {
             bytes,
             stretches: walk.layout.stretches(pages, bytes),
             arenas: walk.arenas.iter().map(|arena| arena.name.clone()).collect(),

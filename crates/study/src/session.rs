@@ -30,7 +30,7 @@ pub use builder::Builder;
 pub use earlier::{Earlier, other_file};
 pub use executor::{Executor, Outcome};
 pub use linked::Linked;
-pub use measurement::{Ended, Measured, Measurement, OutOfBudget, Planned, Watch, planned, prefix};
+pub use measurement::{Ended, Measured, Measurement, OutOfBudget, Planned, RunProgress, planned, prefix};
 pub use program::Program;
 pub use roster::{Refusal, Roster, check_folder, describe};
 pub use running::{Ending, Session};

@@ -51,7 +51,7 @@ pub use layout::{BlockKind, HeapBlock, Layout, Stretch};
 pub use memory::{Memory, ThreadId};
 pub use pages::{PAGE, Pages, Run, State};
 pub use piece::Piece;
-pub use walk::{Arena, Check, Forecast, Unknown, Walk, Walker};
+pub use walk::{Check, Forecast, HeapArena, Unknown, Walk, Walker};
 pub use walks::{ALL, Walked, best_of, walk_all};
 pub use window::Window;
 

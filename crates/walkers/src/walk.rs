@@ -39,7 +39,7 @@ pub struct Walk {
     /// What lies on each page.
     pub layout: Layout,
     /// The arenas. A region's arena is an index into these.
-    pub arenas: Vec<Arena>,
+    pub arenas: Vec<HeapArena>,
     /// Bytes of live blocks, as the allocator's own counters count them (usable or chunk sizes; the walker's file says which).
     pub live: u64,
     /// Blocks that are live.
@@ -67,7 +67,7 @@ pub struct Walk {
 
 /// An arena.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Arena {
+pub struct HeapArena {
     /// Its name in reports: `main`, `thread arena 3`, `jemalloc 0`, `mmapped`.
     pub name: String,
     /// Its address, if it has one.

@@ -18,7 +18,7 @@ use self::made::Recent;
 use crate::course::{Course, Span};
 use crate::ever::Ever;
 use crate::moment::{Moment, Peak};
-use crate::watch::Watch;
+use crate::watch::PeakFinder;
 
 /// A block that lives for at most this time is short-lived.
 pub const SHORT_NANOS: u64 = 1_000_000;
@@ -93,7 +93,7 @@ pub struct Tally {
     /// The moment is after this many events; 0 before it is reached.
     cut: u64,
     /// The search for the peak, if the moment is the most live bytes.
-    peak: Option<Watch>,
+    peak: Option<PeakFinder>,
     stack: StackId,
     /// The address of the next call's block, and of the block that the call ends.
     address: u64,
@@ -126,7 +126,7 @@ impl Tally {
     /// Takes the blocks at the moment with the most live bytes until the end of the load, as [`Peak`] finds it, without reading the
     /// trace twice.
     pub fn at_peak(marks: &Marks, by_thread: bool, span: Option<Span>) -> Tally {
-        let peak = Some(Watch::until(marks.peak.unwrap_or(u64::MAX)));
+        let peak = Some(PeakFinder::until(marks.peak.unwrap_or(u64::MAX)));
         Tally { peak, ..Tally::new(Peak::until(marks).moment(), by_thread, span) }
     }
 

@@ -4,7 +4,7 @@
 use crate::ever::Ever;
 
 /// Watches for more live bytes than ever before.
-pub struct Watch {
+pub struct PeakFinder {
     /// The last nanosecond at which a peak counts.
     until: u64,
     live: u64,
@@ -13,10 +13,10 @@ pub struct Watch {
     since: Ever,
 }
 
-impl Watch {
+impl PeakFinder {
     /// A watch until this nanosecond.
-    pub fn until(until: u64) -> Watch {
-        Watch { until, live: 0, most: 0, since: Ever::default() }
+    pub fn until(until: u64) -> PeakFinder {
+        PeakFinder { until, live: 0, most: 0, since: Ever::default() }
     }
 
     /// A block begins. Returns whether this is the peak so far; `ever` then has the pages in which blocks have been

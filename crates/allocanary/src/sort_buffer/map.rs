@@ -16,7 +16,7 @@ use allocanary_sys::sys;
 
 /// A mapped temporary file. Its beginning is used.
 #[derive(Debug)]
-pub struct Map {
+pub struct FileMap {
     file: File,
     map: MmapMut,
     used: usize,
@@ -27,7 +27,7 @@ const STEP: usize = 64 << 10;
 /// A file grows by its own length, but at most by this.
 const MOST_GROWTH: usize = 1 << 30;
 
-impl Map {
+impl FileMap {
     /// A file in `folder` with room for `bytes`. `held` is the size of the buffer, for the error.
     pub fn new(folder: &Path, bytes: usize, held: usize) -> Result<Self> {
         let failed = |doing| move |source| SortBufferError::Folder { folder: folder.to_path_buf(), doing, source };
@@ -35,7 +35,7 @@ impl Map {
         let length = bytes.max(1).next_multiple_of(STEP);
         allocate(&file, length).map_err(|source| refused(folder, length, held, source))?;
         let map = map(&file).map_err(failed("map"))?;
-        Ok(Map { file, map, used: 0 })
+        Ok(FileMap { file, map, used: 0 })
     }
 
     /// Makes room for `wanted` more bytes.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::error::{Result, SortBufferError};
-use super::map::Map;
+use super::map::FileMap;
 
 /// When and where a region moves to a file.
 #[derive(Clone, Debug)]
@@ -20,7 +20,7 @@ pub enum Region {
     /// In memory.
     Memory(Vec<u8>),
     /// In a mapped file, from which it never moves back.
-    Mapped(Map),
+    Mapped(FileMap),
 }
 
 impl Region {
@@ -83,7 +83,7 @@ impl Region {
                 let least = held.saturating_add(wanted);
                 let most = threshold.bytes.unwrap_or(usize::MAX);
                 if least > most {
-                    let mut map = Map::new(&threshold.folder, least, held)?;
+                    let mut map = FileMap::new(&threshold.folder, least, held)?;
                     map.append(bytes);
                     *self = Region::Mapped(map);
                     return Ok(());
@@ -108,7 +108,7 @@ impl Region {
                 Ok(Region::Memory(twin))
             }
             Region::Mapped(_) => {
-                let mut twin = Map::new(folder, used, used)?;
+                let mut twin = FileMap::new(folder, used, used)?;
                 twin.set_used(used);
                 Ok(Region::Mapped(twin))
             }

@@ -20,7 +20,7 @@ use allocanary_screens::report as reports;
 use allocanary_screens::report::production::{DeployTarget, recommended};
 use allocanary_study::search::cells::is_stage;
 use allocanary_study::session::{
-    Ended, Executor, Measured, OutOfBudget, Planned, Roster, Studies, Target, Watch, find_shipped, prefix,
+    Ended, Executor, Measured, OutOfBudget, Planned, Roster, RunProgress, Studies, Target, find_shipped, prefix,
 };
 use allocanary_sys::private;
 use allocanary_text::paste::Words;
@@ -171,7 +171,7 @@ struct Shown<'a> {
     seen: &'a mut dyn FnMut(&Sample),
 }
 
-impl Watch for Shown<'_> {
+impl RunProgress for Shown<'_> {
     fn begins(&mut self, left: &[Planned]) {
         let stretch = |(study, left): &Planned| Stretch::new(left, self.cells, study.budget);
         let stretches: Vec<Stretch> = left.iter().map(stretch).collect();

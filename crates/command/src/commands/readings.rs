@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use allocanary_heap::reader::Cost;
-use allocanary_heap::{Map, Reading, Trouble};
+use allocanary_heap::{HeapMap, Reading, Trouble};
 
 /// The time for reading each process of `allocanary PROCESS`. If a heap cannot be read in this time, it is reported as one part.
 pub const DEADLINE: Duration = Duration::from_secs(10);
@@ -22,6 +22,6 @@ pub fn or_unread(pid: u32, read: Result<Reading, Trouble>) -> Result<Reading, Tr
 /// A copy without the map, which is for the page.
 pub fn without_map(reading: &Reading) -> Reading {
     let mut reading = reading.clone();
-    reading.heaps.iter_mut().for_each(|heap| heap.map = Map::default());
+    reading.heaps.iter_mut().for_each(|heap| heap.map = HeapMap::default());
     reading
 }

@@ -136,7 +136,7 @@ fn read_here(request: &Request) -> Result<Reading, Trouble> {
         Of::Other(..) => Err(request.costly(Cost::Ended("was asked for something else".into()))),
     }?;
     if !request.map {
-        reading.heaps.iter_mut().for_each(|heap| heap.map = crate::Map::default());
+        reading.heaps.iter_mut().for_each(|heap| heap.map = crate::HeapMap::default());
     }
     Ok(reading)
 }

@@ -1,7 +1,7 @@
 //! Tests of readings, with memory that the test lays out.
 
 use super::*;
-use crate::{Arena, BlockKind, Difference, Forecast, Layout, Sort, answer, rows, together};
+use crate::{BlockKind, Difference, Forecast, HeapArena, Layout, Sort, answer, rows, together};
 use allocanary_walkers::fake::Fake;
 
 const MAPS: &str = "1000000-1100000 rw-p 0 00:0 0 [heap]\n2000000-2040000 rw-p 0 00:0 0 \n\
@@ -24,7 +24,9 @@ fn walk() -> Walk {
         copy: 1,
         version: "2.36".into(),
         layout,
-        arenas: ["main", "thread arena 1", "unused"].map(|name| Arena { name: name.into(), ..Arena::default() }).into(),
+        arenas: ["main", "thread arena 1", "unused"]
+            .map(|name| HeapArena { name: name.into(), ..HeapArena::default() })
+            .into(),
         live: 0x50000,
         blocks: 65,
         cached: 0,

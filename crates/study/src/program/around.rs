@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::pipes::Pipe;
 use super::variables;
-use super::watch::Watch;
+use super::watch::ProgramUse;
 use allocanary_rows::sample::{Failure, FailureKind};
 use allocanary_sys::sys;
 
@@ -41,7 +41,7 @@ pub struct Done {
 
 impl Around<'_> {
     /// Runs it, at most until `until`, and samples the program meanwhile. A command that does not succeed is a failure.
-    pub fn run(&self, watch: Option<&mut Watch>, until: Instant, stop: &AtomicBool) -> Result<Done, Failure> {
+    pub fn run(&self, watch: Option<&mut ProgramUse>, until: Instant, stop: &AtomicBool) -> Result<Done, Failure> {
         let done = self.attempt(watch, until, stop)?;
         match done.ok {
             true => Ok(done),
@@ -50,7 +50,12 @@ impl Around<'_> {
     }
 
     /// As [`Around::run`]; a command that does not succeed is no failure.
-    pub fn attempt(&self, mut watch: Option<&mut Watch>, until: Instant, stop: &AtomicBool) -> Result<Done, Failure> {
+    pub fn attempt(
+        &self,
+        mut watch: Option<&mut ProgramUse>,
+        until: Instant,
+        stop: &AtomicBool,
+    ) -> Result<Done, Failure> {
         let started = Instant::now();
         let start = || -> std::io::Result<(std::process::Child, Pipe)> {
             let (reader, writer) = std::io::pipe()?;

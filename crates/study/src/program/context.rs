@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::around::Around;
-use super::watch::Watch;
+use super::watch::ProgramUse;
 use super::{Interrupted, Residents, residents, runtimes};
 use allocanary_rows::Cell;
 use allocanary_rows::Phase;
@@ -53,13 +53,13 @@ impl RunContext<'_> {
     }
 
     /// The resident pages of all processes, if they are read. Of one that ends meanwhile there are none.
-    pub(super) fn residents(&self, phase: Option<Phase>, watch: &mut Watch) -> Vec<Residents> {
+    pub(super) fn residents(&self, phase: Option<Phase>, watch: &mut ProgramUse) -> Vec<Residents> {
         let pids = if self.reads_pages { watch.alive() } else { &[] };
         residents::of(pids, phase)
     }
 
     /// The user has interrupted a run: if it is recorded, its pages are read before it is ended, where they are read at all.
-    pub(super) fn interrupt(&self, watch: &mut Watch) {
+    pub(super) fn interrupt(&self, watch: &mut ProgramUse) {
         if let Some(interrupted) = self.interrupted {
             let mut interrupted = interrupted.lock().unwrap_or_else(PoisonError::into_inner);
             interrupted.end = monotonic_nanos();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::tree::{Details, Parts, Sizes};
-use super::watch::Watch;
+use super::watch::ProgramUse;
 use allocanary_rows::Phase;
 use allocanary_sys::clocks::monotonic_nanos;
 
@@ -44,7 +44,7 @@ impl Marks {
     }
 
     /// A mark with a complete reading.
-    pub(super) fn read(&mut self, phase: Phase, watch: &mut Watch) {
+    pub(super) fn read(&mut self, phase: Phase, watch: &mut ProgramUse) {
         let (sizes, details) = watch.read();
         self.mark(phase, &readings(&sizes, &details, watch.peak));
     }

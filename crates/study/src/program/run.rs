@@ -11,7 +11,7 @@ use super::huge_pages::HugePageUse;
 use super::marks::{Marks, SIZES, START, readings};
 use super::running::{LEFT, Running};
 use super::tree::{self, Details};
-use super::watch::Watch;
+use super::watch::ProgramUse;
 use super::{FigurePattern, Ready, Residents, RunContext, pipes, runtimes};
 use allocanary_rows::Phase;
 use allocanary_rows::sample::{CellAnswer, Failure, FailureKind};
@@ -198,7 +198,7 @@ impl RunContext<'_> {
         let mut wall = Duration::ZERO;
         if let Some(text) = &self.program.load {
             let until = running.until();
-            let mut watch = std::mem::replace(&mut running.watch, Watch::of(running.root));
+            let mut watch = std::mem::replace(&mut running.watch, ProgramUse::of(running.root));
             let done = self.around("--load", text, None).attempt(Some(&mut watch), until, self.stop);
             running.watch = watch;
             let done = done?;

@@ -17,7 +17,7 @@ use super::ready::Ready;
 use super::tree;
 use super::values::limits;
 use super::variables;
-use super::watch::Watch;
+use super::watch::ProgramUse;
 use allocanary_rows::sample::{Failure, FailureKind};
 use allocanary_sys::sys::{self, HugePages, Usage};
 
@@ -32,7 +32,7 @@ pub(super) const LEFT: Duration = Duration::from_secs(1);
 pub(super) struct Running<'a> {
     place: &'a RunContext<'a>,
     pub(super) root: u32,
-    pub(super) watch: Watch,
+    pub(super) watch: ProgramUse,
     pub(super) out: Pipe,
     pub(super) err: Pipe,
     group: Option<ControlGroup>,
@@ -94,7 +94,7 @@ impl<'a> Running<'a> {
         };
         let (root, carried, out, err, started) = spawn()
             .map_err(|error| start(format!("{name} could not be started: {}", cause(&error, Path::new(name)))))?;
-        let mut watch = Watch::of(root);
+        let mut watch = ProgramUse::of(root);
         watch.library = place.library.as_ref().map(|path| path.canonicalize().unwrap_or_else(|_| path.clone()));
         watch.runtime = place.runtime.cloned();
         watch.reads_advice = huge_pages == Some(HugePages::Advised);
@@ -246,7 +246,7 @@ impl<'a> Running<'a> {
         Ok(match ready {
             Ready::Line(_) => self.out.has_wanted() || self.err.has_wanted(),
             Ready::Command(text) => {
-                let mut watch = std::mem::replace(&mut self.watch, Watch::of(self.root));
+                let mut watch = std::mem::replace(&mut self.watch, ProgramUse::of(self.root));
                 let (place, until) = (self.place, self.until());
                 let done = place.around("--ready", text, None).attempt(Some(&mut watch), until, place.stop);
                 self.watch = watch;

@@ -25,14 +25,14 @@ const LOADED: Duration = Duration::from_millis(10);
 const LEAST_PARTS: u64 = 1 << 20;
 
 /// What a program uses.
-pub struct Watch {
+pub struct ProgramUse {
     /// Commands of ours that run next to it.
     pub others: BTreeSet<u32>,
     started: Instant,
     members: Vec<u32>,
     /// The last sum of all processes.
     pub now: Sizes,
-    /// The most of each sample since the last [`Watch::forget`].
+    /// The most of each sample since the last [`ProgramUse::forget`].
     most: Sizes,
     /// The most resident memory of a process until then.
     before: u64,
@@ -71,11 +71,11 @@ pub struct Watch {
     next: Instant,
 }
 
-impl Watch {
+impl ProgramUse {
     /// Watches a program from its start.
-    pub fn of(root: u32) -> Watch {
+    pub fn of(root: u32) -> ProgramUse {
         let now = Instant::now();
-        Watch {
+        ProgramUse {
             others: BTreeSet::new(),
             started: now,
             members: vec![root],
@@ -226,7 +226,7 @@ impl Watch {
         self.before = self.now.most;
     }
 
-    /// The most of each since the last [`Watch::forget`].
+    /// The most of each since the last [`ProgramUse::forget`].
     ///
     /// A short peak lies between two samples. The kernel keeps the highest resident memory of each process, and what files had of
     /// it is at most what they had in any sample: the rest is RssAnon. Of several processes nobody knows whether they were
@@ -318,7 +318,7 @@ mod tests {
 
     #[test]
     fn a_peak_between_two_samples_is_seen_where_it_can_be_told() {
-        let mut watch = Watch::of(std::process::id());
+        let mut watch = ProgramUse::of(std::process::id());
         let now = Sizes { rss: 50, most: 60, anon: 40, files: 10, processes: 1, ..Sizes::default() };
         (watch.now, watch.most) = (now, now);
         assert_eq!(watch.most(), Sizes { anon: 50, ..now }, "the highest without the files");
@@ -336,7 +336,7 @@ mod tests {
     fn parts_count_near_the_peak_and_those_with_a_divided_heap_from_half_of_it_on() {
         let parts = |name| vec![(name, 1)];
         let found = |kinds: Option<u64>, walked: Option<u64>| {
-            let mut watch = Watch::of(std::process::id());
+            let mut watch = ProgramUse::of(std::process::id());
             (watch.peak, watch.parts) = (100, kinds.map(|rss| (rss, parts("kinds"))));
             watch.walks = Walks::of(walked.map(|rss| (rss, parts("walked"))));
             watch.parts_near_peak().map(|parts| parts[0].0)

@@ -36,7 +36,7 @@ pub struct Job<'a> {
 }
 
 /// Receives the progress of a search.
-pub trait Watch {
+pub trait SearchProgress {
     /// A stage begins with `candidates` candidates. The cells in `new` have no row yet.
     fn stage(&mut self, stage: &str, candidates: usize, new: &[Cell]);
     /// A row was written.
@@ -51,7 +51,7 @@ pub struct Cells<'a> {
     /// The job as it is run. It has one candidate, which each stage replaces.
     study: Study,
     store: Store,
-    watch: &'a mut dyn Watch,
+    watch: &'a mut dyn SearchProgress,
     /// Every row so far, by its cell. They include those of an interrupted search.
     known: BTreeMap<String, Sample>,
     /// The rows of an interrupted search. Cells that failed are measured again.
@@ -88,7 +88,7 @@ pub fn fresh_seed(file: &StudyFile) -> u64 {
 
 impl<'a> Cells<'a> {
     /// Reads the existing rows.
-    pub fn new(job: Job<'a>, target: &Target, store: Store, watch: &'a mut dyn Watch) -> Result<Cells<'a>> {
+    pub fn new(job: Job<'a>, target: &Target, store: Store, watch: &'a mut dyn SearchProgress) -> Result<Cells<'a>> {
         let study = job.file.clone().check()?;
         let (mut known, mut failed, mut earlier) = (BTreeMap::new(), BTreeMap::new(), Earlier::default());
         let mut other = None;

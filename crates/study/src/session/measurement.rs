@@ -73,7 +73,7 @@ pub struct Measurement<'a> {
 }
 
 /// Receives the progress of a measurement.
-pub trait Watch {
+pub trait RunProgress {
     /// The studies begin. Each comes with the cells that have no row yet.
     fn begins(&mut self, left: &[Planned]);
     /// The study with this index begins.
@@ -116,7 +116,7 @@ pub struct OutOfBudget {
 
 impl Measurement<'_> {
     /// Runs the cells that have no row yet.
-    pub fn measure(&self, watch: &mut dyn Watch) -> Result<Measured> {
+    pub fn measure(&self, watch: &mut dyn RunProgress) -> Result<Measured> {
         let studies = planned(self.group, self.cells)?;
         let sizes: Vec<usize> = studies.iter().map(|(_, planned)| planned.len()).collect();
         kept::check(self.target, self.group, &["report.html"])?;
@@ -139,7 +139,7 @@ impl Measurement<'_> {
         let left: Vec<Planned> = studies.into_iter().map(|(study, planned)| (study, unmeasured(planned))).collect();
         watch.begins(&left);
         let mut failed = 0;
-        let mut row = |watch: &mut dyn Watch, sample: &Sample| {
+        let mut row = |watch: &mut dyn RunProgress, sample: &Sample| {
             let planned = planned_of.get(&sample.cell.study).copied();
             let sample = &Sample { planned, command: Some(self.command.clone()), ..sample.clone() };
             failed += usize::from(sample.error.is_some());
@@ -156,8 +156,8 @@ impl Measurement<'_> {
         &self,
         studies: &[Planned],
         sizes: &[usize],
-        watch: &mut dyn Watch,
-        row: &mut dyn FnMut(&mut dyn Watch, &Sample) -> Result<()>,
+        watch: &mut dyn RunProgress,
+        row: &mut dyn FnMut(&mut dyn RunProgress, &Sample) -> Result<()>,
     ) -> Result<Ended> {
         let mut ended = Ended::default();
         for (at, (study, cells)) in studies.iter().enumerate() {

@@ -7,7 +7,7 @@ use super::caches::Caches;
 use super::extent::{Bitmap, Extent, Use};
 use super::extents::Extents;
 use super::metadata;
-use crate::{Arena, BlockKind, Memory, State, Walk};
+use crate::{BlockKind, HeapArena, Memory, State, Walk};
 use crate::{bits::each_run, sums::Sums};
 
 /// Totals of the extents.
@@ -25,13 +25,13 @@ pub fn fill(
     extents: &Extents,
     caches: &Caches,
     blocks: &[Range<u64>],
-    arenas: &[metadata::Arena],
+    arenas: &[metadata::JemallocArena],
     name: &str,
     walk: &mut Walk,
 ) -> ExtentTotals {
     let index = name_arenas(extents, arenas, name, walk);
     let structures = walk.arenas.len() as u32;
-    walk.arenas.push(Arena { name: format!("{name}: structures"), ..Arena::default() });
+    walk.arenas.push(HeapArena { name: format!("{name}: structures"), ..HeapArena::default() });
     walk.breaks += extents.breaks + caches.odd;
     walk.skipped += extents.skipped;
     regions(memory, extents, &index, walk);
@@ -67,13 +67,18 @@ pub fn fill(
 }
 
 /// Names each arena that has extents or a structure. Returns the place of each number.
-fn name_arenas(extents: &Extents, arenas: &[metadata::Arena], name: &str, walk: &mut Walk) -> BTreeMap<u32, u32> {
+fn name_arenas(
+    extents: &Extents,
+    arenas: &[metadata::JemallocArena],
+    name: &str,
+    walk: &mut Walk,
+) -> BTreeMap<u32, u32> {
     let mut index: BTreeMap<u32, u32> = extents.all.iter().map(|(extent, _)| (extent.arena(), 0)).collect();
     index.extend(arenas.iter().map(|arena| (arena.number, 0)));
     for (number, place) in &mut index {
         let arena = arenas.iter().find(|arena| arena.number == *number);
         *place = walk.arenas.len() as u32;
-        walk.arenas.push(Arena {
+        walk.arenas.push(HeapArena {
             name: format!("{name} {number}"),
             at: arena.and_then(|arena| arena.at).unwrap_or_default(),
             threads: arena.and_then(|arena| arena.threads),

@@ -25,7 +25,7 @@ const ARENA: u64 = 1 << 17;
 
 /// What an arena says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Arena {
+pub struct JemallocArena {
     /// Its number.
     pub number: u32,
     /// Its address, if a global variable points to it.
@@ -70,7 +70,12 @@ fn block(memory: &dyn Memory, start: u64) -> Option<(Range<u64>, u64)> {
 }
 
 /// The arenas whose structure was found.
-pub fn arenas(memory: &dyn Memory, tree: &Tree, blocks: &[Range<u64>], release: &JemallocRelease) -> Vec<Arena> {
+pub fn arenas(
+    memory: &dyn Memory,
+    tree: &Tree,
+    blocks: &[Range<u64>],
+    release: &JemallocRelease,
+) -> Vec<JemallocArena> {
     match release.arena {
         ArenaFields::Shard => by_shard(memory, tree, blocks),
         ArenaFields::Base { active, base } => by_base(memory, tree, blocks, active, base),
@@ -78,8 +83,14 @@ pub fn arenas(memory: &dyn Memory, tree: &Tree, blocks: &[Range<u64>], release: 
 }
 
 /// The arenas of the global array, of which `active_at` and `base_at` are the distances of two fields.
-fn by_base(memory: &dyn Memory, tree: &Tree, blocks: &[Range<u64>], active_at: u64, base_at: u64) -> Vec<Arena> {
-    let mut arrays: BTreeMap<u64, Vec<Arena>> = BTreeMap::new();
+fn by_base(
+    memory: &dyn Memory,
+    tree: &Tree,
+    blocks: &[Range<u64>],
+    active_at: u64,
+    base_at: u64,
+) -> Vec<JemallocArena> {
+    let mut arrays: BTreeMap<u64, Vec<JemallocArena>> = BTreeMap::new();
     each_word(memory, &tree.globals, |slot, at| {
         let is_structure = |at: u64| at.is_multiple_of(64) && blocks.iter().any(|block| block.contains(&at));
         let read = || {
@@ -91,7 +102,7 @@ fn by_base(memory: &dyn Memory, tree: &Tree, blocks: &[Range<u64>], active_at: u
             let active = memory.word(at.checked_add(active_at)?)?.checked_mul(PAGE)?;
             let threads = Some(memory.word(at)? & 0xffff_ffff);
             let (mark, pages) = (at.checked_add(base_at)?, at.checked_add(active_at)?);
-            Some((array, Arena { number: number as u32, at: Some(at), mark, pages, threads, active }))
+            Some((array, JemallocArena { number: number as u32, at: Some(at), mark, pages, threads, active }))
         };
         if let Some((array, arena)) = is_structure(at).then(read).flatten() {
             arrays.entry(array).or_default().push(arena);
@@ -101,8 +112,8 @@ fn by_base(memory: &dyn Memory, tree: &Tree, blocks: &[Range<u64>], active_at: u
     arrays.into_values().max_by_key(Vec::len).unwrap_or_default()
 }
 
-fn by_shard(memory: &dyn Memory, tree: &Tree, blocks: &[Range<u64>]) -> Vec<Arena> {
-    let mut found: Vec<Arena> = Vec::new();
+fn by_shard(memory: &dyn Memory, tree: &Tree, blocks: &[Range<u64>]) -> Vec<JemallocArena> {
+    let mut found: Vec<JemallocArena> = Vec::new();
     for block in blocks {
         each_word(memory, block, |at, word| {
             // `rtree_t` has a pointer and a lock before its root.
@@ -131,7 +142,7 @@ fn by_shard(memory: &dyn Memory, tree: &Tree, blocks: &[Range<u64>]) -> Vec<Aren
 }
 
 /// The arena whose field `pa_shard.emap` is at an address. Its own address is that of `pa_shard`.
-fn arena(memory: &dyn Memory, tree: &Tree, block: &Range<u64>, emap: u64) -> Option<Arena> {
+fn arena(memory: &dyn Memory, tree: &Tree, block: &Range<u64>, emap: u64) -> Option<JemallocArena> {
     let base = memory.word(emap + 8).filter(|base| *base != 0)?;
     // `pa_shard` is filled up with zeroes to a multiple of its alignment.
     let after: Vec<u64> = (2..12).map_while(|index| memory.word(emap + 8 * index)).collect();
@@ -152,7 +163,7 @@ fn arena(memory: &dyn Memory, tree: &Tree, block: &Range<u64>, emap: u64) -> Opt
         }
     });
     let (at, pages) = shard?;
-    Some(Arena {
+    Some(JemallocArena {
         number,
         at: Some(at),
         mark: at,

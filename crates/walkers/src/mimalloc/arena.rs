@@ -14,7 +14,7 @@ const LONGEST: u64 = 512;
 
 /// An arena.
 #[derive(Debug)]
-pub struct Arena {
+pub struct MiArena {
     /// Its address.
     pub at: u64,
     /// Its first slice.
@@ -28,7 +28,7 @@ pub struct Arena {
 }
 
 /// The arenas that the process lists, and those that pages name; and how many cannot be read or are in no list.
-pub fn all(memory: &dyn Memory, pages: &[MiPage], release: &MimallocRelease) -> (Vec<Arena>, u64) {
+pub fn all(memory: &dyn Memory, pages: &[MiPage], release: &MimallocRelease) -> (Vec<MiArena>, u64) {
     let fields = &release.process;
     let named: BTreeSet<u64> = pages.iter().filter_map(MiPage::arena).collect();
     let owners: BTreeSet<u64> = pages.iter().map(|page| page.owner).collect();
@@ -41,14 +41,14 @@ pub fn all(memory: &dyn Memory, pages: &[MiPage], release: &MimallocRelease) -> 
         listed.extend((0..count).filter_map(|index| after(process, fields.arenas + 8 * index)));
     }
     let all: Vec<u64> = listed.union(&named).copied().collect();
-    let arenas: Vec<Arena> = all.iter().filter_map(|at| Arena::read(memory, *at, release)).collect();
+    let arenas: Vec<MiArena> = all.iter().filter_map(|at| MiArena::read(memory, *at, release)).collect();
     let unsure = all.len() - arenas.len() + named.difference(&listed).count();
     (arenas, unsure as u64)
 }
 
-impl Arena {
+impl MiArena {
     /// Reads an arena. `None` if it cannot be one.
-    fn read(memory: &dyn Memory, at: u64, release: &MimallocRelease) -> Option<Arena> {
+    fn read(memory: &dyn Memory, at: u64, release: &MimallocRelease) -> Option<MiArena> {
         let fields = &release.arena;
         let word = |offset: u64| memory.word(at.checked_add(offset)?);
         let (slices, own) = (word(fields.slice_count)?, word(fields.info_slices)?);
@@ -69,7 +69,7 @@ impl Arena {
             memory.read(from, &mut bytes).then_some(bytes)
         };
         let free = bytes(committed.checked_sub(64 * chunks)?)?;
-        Some(Arena { at, base, slices, own, free, pages: bytes(pages + fields.pages_chunks)? })
+        Some(MiArena { at, base, slices, own, free, pages: bytes(pages + fields.pages_chunks)? })
     }
 
     /// The first address after it.

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use super::arena::Arena;
+use super::arena::MiArena;
 use super::blocks::{self, PageBlocks};
-use super::map::{Map, MapPages};
+use super::map::{MapPages, PageMap};
 use super::page::{MiPage, Origin, SLICE};
 use super::release::MimallocRelease;
 use super::segments::Segments;
@@ -23,7 +23,7 @@ pub struct PageTotals {
 }
 
 /// Puts everything on the pages of `walk`.
-pub fn fill(memory: &dyn Memory, map: &Map, found: &MapPages, arenas: &[Arena], walk: &mut Walk) -> PageTotals {
+pub fn fill(memory: &dyn Memory, map: &PageMap, found: &MapPages, arenas: &[MiArena], walk: &mut Walk) -> PageTotals {
     walk.breaks += found.breaks;
     let mut totals = PageTotals::default();
     for arena in arenas {
@@ -120,7 +120,7 @@ pub(super) fn again(memory: &dyn Memory, page: &MiPage, release: &MimallocReleas
 }
 
 fn name(walk: &mut Walk, name: String, at: u64) -> u32 {
-    walk.arenas.push(crate::Arena { name, at, threads: None });
+    walk.arenas.push(crate::HeapArena { name, at, threads: None });
     walk.arenas.len() as u32 - 1
 }
 
@@ -139,7 +139,7 @@ fn around(memory: &dyn Memory, page: &MiPage, base: u64, bytes: u64) -> Range<u6
 }
 
 /// The slices of an arena that are no page's: free, or with structures.
-fn slices(memory: &dyn Memory, arena: &Arena, pages: &[MiPage], totals: &mut PageTotals, walk: &mut Walk) {
+fn slices(memory: &dyn Memory, arena: &MiArena, pages: &[MiPage], totals: &mut PageTotals, walk: &mut Walk) {
     let mut taken = vec![false; arena.slices as usize];
     let mut begins = vec![false; arena.slices as usize];
     for page in pages {

@@ -24,7 +24,7 @@ const PROOF: usize = 8;
 
 /// A map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Map {
+pub struct PageMap {
     /// The root's first entry.
     pub root: u64,
     /// The first address after the root.
@@ -45,14 +45,14 @@ pub struct MapPages {
 }
 
 /// All maps in the process, each by every release by which its pages prove it. Mostly there is one.
-pub fn find(memory: &dyn Memory) -> Vec<Vec<Map>> {
-    let mut found: Vec<Vec<Map>> = Vec::new();
+pub fn find(memory: &dyn Memory) -> Vec<Vec<PageMap>> {
+    let mut found: Vec<Vec<PageMap>> = Vec::new();
     let mut seen = HashSet::new();
     for range in globals(memory) {
         each_word(memory, &range, |_, word| {
             if word % PAGE == 0 && is_heap(memory, word) && seen.insert(word) {
                 let maps = release::ALL.iter().filter_map(|release| map(memory, word, release));
-                let proven: Vec<Map> = maps.filter(|map| map.is_proven(memory)).collect();
+                let proven: Vec<PageMap> = maps.filter(|map| map.is_proven(memory)).collect();
                 found.extend(Some(proven).filter(|proven| !proven.is_empty()));
             }
         });
@@ -65,7 +65,7 @@ fn is_heap(memory: &dyn Memory, at: u64) -> bool {
 }
 
 /// A table of the root's size. The kernel can have made one mapping of it and its neighbours.
-fn map(memory: &dyn Memory, at: u64, release: &'static MimallocRelease) -> Option<Map> {
+fn map(memory: &dyn Memory, at: u64, release: &'static MimallocRelease) -> Option<PageMap> {
     let root = at.checked_add(release.map_head)?;
     // Entry 0 is the table for the lowest addresses. It lies behind the root, and so says how long it is.
     let end = memory.word(root)?;
@@ -75,10 +75,10 @@ fn map(memory: &dyn Memory, at: u64, release: &'static MimallocRelease) -> Optio
         _ => memory.word(at)? == entries,
     };
     let long = entries.checked_ilog2().is_some_and(|bits| (16..=ROOT).contains(&bits));
-    (counted && long).then_some(Map { root, end, release })
+    (counted && long).then_some(PageMap { root, end, release })
 }
 
-impl Map {
+impl PageMap {
     /// Whether its first pages are where the map says.
     fn is_proven(&self, memory: &dyn Memory) -> bool {
         let (mut good, mut bad) = (0, 0);

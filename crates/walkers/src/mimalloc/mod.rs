@@ -14,8 +14,8 @@ mod segments_tests;
 #[cfg(test)]
 mod tests;
 
-use arena::Arena;
-use map::{Map, MapPages};
+use arena::MiArena;
+use map::{MapPages, PageMap};
 use owners::Owned;
 
 use crate::known::Known;
@@ -62,7 +62,7 @@ fn take_segments(memory: &dyn Memory, heap: &segments::Segments) -> Walk {
     walk
 }
 
-fn take_apart(memory: &dyn Memory, maps: &[Vec<Map>]) -> Result<Walk, String> {
+fn take_apart(memory: &dyn Memory, maps: &[Vec<PageMap>]) -> Result<Walk, String> {
     let mut walk = empty(memory, WALKER.name, "");
     let (mut wanted, mut found, mut collected, mut owned) = (0, 0, 0, Owned::default());
     for map in maps {
@@ -86,15 +86,15 @@ fn take_apart(memory: &dyn Memory, maps: &[Vec<Map>]) -> Result<Walk, String> {
 
 /// What a map leads to.
 struct Apart<'a> {
-    map: &'a Map,
+    map: &'a PageMap,
     pages: MapPages,
-    arenas: Vec<Arena>,
+    arenas: Vec<MiArena>,
     unsure: u64,
 }
 
 /// Reads a map by the release by which its pages, its arenas and its threads contradict one another least. Pages are alike in several
 /// releases, and even the arenas of one can be read by another's distances.
-fn choose<'a>(memory: &dyn Memory, maps: &'a [Map]) -> Result<Apart<'a>, String> {
+fn choose<'a>(memory: &dyn Memory, maps: &'a [PageMap]) -> Result<Apart<'a>, String> {
     let (mut error, mut best) = (String::new(), None);
     for map in maps {
         match apart(memory, map) {
@@ -128,7 +128,7 @@ impl Apart<'_> {
     }
 }
 
-fn apart<'a>(memory: &dyn Memory, map: &'a Map) -> Result<Apart<'a>, String> {
+fn apart<'a>(memory: &dyn Memory, map: &'a PageMap) -> Result<Apart<'a>, String> {
     let pages = map.pages(memory);
     if pages.breaks > pages.pages.len() as u64 {
         return Err(format!("{} pages can be read, {} cannot", pages.pages.len(), pages.breaks));

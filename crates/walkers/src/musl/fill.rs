@@ -9,14 +9,14 @@ use super::nest::Nested;
 use super::release::{AREA, LARGE, UNIT};
 use crate::bits::each_run;
 use crate::sums::Sums;
-use crate::{Arena, BlockKind, Memory, State, Walk};
+use crate::{BlockKind, HeapArena, Memory, State, Walk};
 
 /// Puts everything on the pages of `walk`.
 pub fn fill(memory: &dyn Memory, context: &Context, nested: &Nested, walk: &mut Walk) {
     walk.breaks += nested.breaks;
     walk.skipped = walk.skipped.saturating_add(nested.skipped);
     let [groups, large, own] = ["musl, groups", "musl, large blocks", "musl: structures"].map(|name| {
-        walk.arenas.push(Arena { name: name.into(), ..Arena::default() });
+        walk.arenas.push(HeapArena { name: name.into(), ..HeapArena::default() });
         walk.arenas.len() as u32 - 1
     });
     for group in nested.groups.iter().filter(|group| group.mapped > 0) {

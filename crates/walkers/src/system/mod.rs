@@ -200,11 +200,11 @@ fn own_pages(memory: &dyn Memory, chunks: &mut Chunks, at: u64, bytes: u64, aren
 }
 
 /// The arenas in the form for reports, with the mmapped blocks as the last one.
-fn names(arenas: &[Arena]) -> Vec<crate::Arena> {
-    let named = arenas.iter().enumerate().map(|(index, arena)| crate::Arena {
+fn names(arenas: &[Arena]) -> Vec<crate::HeapArena> {
+    let named = arenas.iter().enumerate().map(|(index, arena)| crate::HeapArena {
         name: checks::name(index),
         at: arena.at,
         threads: Some(arena.threads),
     });
-    named.chain([crate::Arena { name: "mmapped".into(), at: 0, threads: None }]).collect()
+    named.chain([crate::HeapArena { name: "mmapped".into(), at: 0, threads: None }]).collect()
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::blocks::SpanBlocks;
-use super::map::{Map, Spans};
+use super::map::{SpanMap, Spans};
 use super::span::Use;
 use crate::{BlockKind, Memory, PAGE, State, Walk};
 use crate::{bits::each_run, sums::Sums};
@@ -29,7 +29,7 @@ pub struct SpanTotals {
 /// Puts everything on the pages of `walk`.
 pub fn fill(
     memory: &dyn Memory,
-    map: &Map,
+    map: &SpanMap,
     found: &Spans,
     blocks: &SpanBlocks,
     caches: &BTreeSet<u64>,
@@ -96,7 +96,7 @@ const END: super::span::Span =
     super::span::Span { at: 0, from: u64::MAX, to: u64::MAX, class: 0, taken: 0, objects: 0, used: Use::Taken };
 
 /// The leaves of the map, and the pages that have structures of spans and of thread caches.
-fn structures(memory: &dyn Memory, map: &Map, found: &Spans, caches: &BTreeSet<u64>, walk: &mut Walk) {
+fn structures(memory: &dyn Memory, map: &SpanMap, found: &Spans, caches: &BTreeSet<u64>, walk: &mut Walk) {
     let own = name(walk, "tcmalloc: structures");
     let leaves = found.leaves.iter().map(|leaf| (*leaf, leaf + map.leaf_bytes()));
     let cache_bytes = (map.release.cache.list * map.release.cache.lists) as u64;
@@ -147,7 +147,7 @@ fn count_ones(bits: &[u64]) -> u64 {
 }
 
 fn name(walk: &mut Walk, name: &str) -> u32 {
-    walk.arenas.push(crate::Arena { name: name.into(), ..crate::Arena::default() });
+    walk.arenas.push(crate::HeapArena { name: name.into(), ..crate::HeapArena::default() });
     walk.arenas.len() as u32 - 1
 }
 

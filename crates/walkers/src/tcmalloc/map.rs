@@ -21,7 +21,7 @@ const MOST_LEAVES: usize = 128;
 
 /// A map.
 #[derive(Clone, Debug)]
-pub struct Map {
+pub struct SpanMap {
     /// The root's first slot.
     pub root: u64,
     /// The global variables that it lies among.
@@ -41,7 +41,7 @@ pub struct Spans {
     pub breaks: u64,
 }
 
-impl Map {
+impl SpanMap {
     /// The bytes of a leaf.
     pub fn leaf_bytes(&self) -> u64 {
         8 << self.release.leaf_bits
@@ -53,8 +53,8 @@ impl Map {
 }
 
 /// All maps in the process. Mostly there is one.
-pub fn find(memory: &dyn Memory) -> Vec<Map> {
-    let mut found: Vec<Map> = Vec::new();
+pub fn find(memory: &dyn Memory) -> Vec<SpanMap> {
+    let mut found: Vec<SpanMap> = Vec::new();
     for (range, release) in globals(memory).iter().flat_map(|range| ALL.iter().map(move |release| (range, release))) {
         let Some(last) = range.end.checked_sub(8 << release.root_bits).filter(|last| *last >= range.start) else {
             continue;
@@ -65,7 +65,7 @@ pub fn find(memory: &dyn Memory) -> Vec<Map> {
             }
             let Some(index) = proven(memory, leaf, release) else { continue };
             if let Some(root) = slot.checked_sub(8 * index).filter(|root| (range.start..=last).contains(root)) {
-                let map = Map { root, globals: range.clone(), release };
+                let map = SpanMap { root, globals: range.clone(), release };
                 found.extend(Some(map).filter(|map| map.is_proven(memory)));
             }
         }
@@ -129,7 +129,7 @@ fn span(memory: &dyn Memory, window: &mut Window, at: u64, release: &TcmallocRel
     Span::parse(at, bytes, release)
 }
 
-impl Map {
+impl SpanMap {
     /// Whether the slots of the root that are taken point to the leaves that must be there. One leaf alone could be one by chance.
     fn is_proven(&self, memory: &dyn Memory) -> bool {
         let (mut good, mut bad) = (0, 0);

@@ -11,7 +11,7 @@ mod span;
 mod tests;
 
 use blocks::SpanBlocks;
-use map::Map;
+use map::SpanMap;
 
 use crate::known::Known;
 use crate::walk::empty;
@@ -34,15 +34,15 @@ pub(super) const KNOWN: Known =
 fn walk(memory: &dyn Memory) -> Option<Result<Walk, Unknown>> {
     let maps = map::find(memory);
     // Another allocator could have such a map: only one with tcmalloc's classes is its.
-    let whole = |map: Map| sizes::find(memory, &map.globals, map.release).map(|sizes| (map, sizes));
-    let maps: Vec<(Map, Vec<u64>)> = maps.into_iter().filter_map(whole).collect();
+    let whole = |map: SpanMap| sizes::find(memory, &map.globals, map.release).map(|sizes| (map, sizes));
+    let maps: Vec<(SpanMap, Vec<u64>)> = maps.into_iter().filter_map(whole).collect();
     if maps.is_empty() {
         return super::named::unknown(memory, WALKER.name, "tcmalloc", release::KNOWN);
     }
     Some(take_apart(memory, &maps).map_err(|reason| Unknown { allocator: WALKER.name, reason }))
 }
 
-fn take_apart(memory: &dyn Memory, maps: &[(Map, Vec<u64>)]) -> Result<Walk, String> {
+fn take_apart(memory: &dyn Memory, maps: &[(SpanMap, Vec<u64>)]) -> Result<Walk, String> {
     let mut walk = empty(memory, WALKER.name, "");
     let mut releasable = 0;
     for (map, sizes) in maps {

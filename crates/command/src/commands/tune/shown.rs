@@ -4,7 +4,7 @@ use super::super::progress::{Progress, Stretch};
 use allocanary_rows::Cell;
 use allocanary_rows::description::Description;
 use allocanary_rows::sample::Sample;
-use allocanary_study::search::cells::Watch;
+use allocanary_study::search::cells::SearchProgress;
 
 /// Shows one stage after the other.
 pub struct Shown<'a> {
@@ -20,7 +20,7 @@ impl<'a> Shown<'a> {
     }
 }
 
-impl Watch for Shown<'_> {
+impl SearchProgress for Shown<'_> {
     fn stage(&mut self, stage: &str, candidates: usize, new: &[Cell]) {
         let progress = Progress::new(vec![Stretch::new(new, self.cells, None)]);
         progress.say(&format!("{stage}: {candidates} candidates, {} new rows", new.len()));

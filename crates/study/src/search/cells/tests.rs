@@ -44,7 +44,7 @@ fn by_name(cell: &Cell) -> ScriptStep {
 /// A watch that shows nothing.
 pub(super) struct Silent;
 
-impl Watch for Silent {
+impl SearchProgress for Silent {
     fn stage(&mut self, _stage: &str, _candidates: usize, _new: &[Cell]) {}
     fn row(&mut self, _sample: &Sample) {}
     fn ends(&mut self) {}

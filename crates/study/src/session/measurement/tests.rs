@@ -46,7 +46,7 @@ struct Told {
     rows: usize,
 }
 
-impl Watch for Told {
+impl RunProgress for Told {
     fn begins(&mut self, left: &[Planned]) {
         self.left = left.iter().map(|(_, cells)| cells.len()).collect();
     }

@@ -20,7 +20,7 @@ use allocanary_rows::error::Result;
 use allocanary_rows::load::Load;
 use allocanary_rows::sample::{CellAnswer, Failure, FailureKind, Latency, Sample};
 use allocanary_study::program::runtimes;
-use allocanary_study::search::cells::{Cells, Job, Watch};
+use allocanary_study::search::cells::{Cells, Job, SearchProgress};
 use allocanary_study::search::goal::{Goal, GoalSource};
 use allocanary_study::search::space::{Rest, Space};
 use allocanary_study::search::whole::{Plan, Searched, search};
@@ -30,7 +30,7 @@ use allocanary_text::outside::Look;
 /// A watch that shows nothing.
 struct Silent;
 
-impl Watch for Silent {
+impl SearchProgress for Silent {
     fn stage(&mut self, _stage: &str, _candidates: usize, _new: &[Cell]) {}
     fn row(&mut self, _sample: &Sample) {}
     fn ends(&mut self) {}
