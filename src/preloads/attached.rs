@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 use allocanary_recorder::attached::{AttachedConfig, attach, detach};
 use allocanary_recorder::got::{
-    ATTACH, Changed, DETACH, Definition, Function, LOOK_AGAIN, Reply, Request, STATE_ATTACHED, STATE_DETACHED,
+    ATTACH, Changed, DETACH, Definition, Function, LOOK_AGAIN, PatchRequest, Reply, STATE_ATTACHED, STATE_DETACHED,
     STATE_NEVER, Slots, comes_before, definition,
 };
 
@@ -36,7 +36,7 @@ unsafe impl<T> Sync for Place<T> {}
 
 /// The request. The command writes it from outside, before it makes a thread act.
 #[unsafe(export_name = "allocanary_request")]
-pub static REQUEST: Place<Request> = Place(UnsafeCell::new(Request::NONE));
+pub static REQUEST: Place<PatchRequest> = Place(UnsafeCell::new(PatchRequest::NONE));
 
 static REPLY: Place<Reply> = Place(UnsafeCell::new(Reply {
     state: STATE_NEVER,
@@ -105,7 +105,7 @@ fn failed(step: u32, error: i32) -> Reply {
 }
 
 /// Finds the allocator, begins the trace, and changes the tables.
-fn begin(request: &Request) -> Result<Reply, Reply> {
+fn begin(request: &PatchRequest) -> Result<Reply, Reply> {
     let allocator = definition(c"malloc", own()).ok_or(failed(1, 0))?;
     if allocator.module == 0 {
         return Err(failed(2, 0));

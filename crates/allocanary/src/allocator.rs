@@ -13,7 +13,7 @@ use crate::budget::decays::Decays;
 use crate::error;
 use crate::idle::{IdleThread, Uncached};
 use allocanary_facts::environment::Environment;
-use allocanary_facts::request::Request;
+use allocanary_facts::request::InstallSettings;
 pub use allocanary_facts::setting::PerCore;
 use allocanary_facts::setting::Setting;
 
@@ -101,7 +101,7 @@ pub trait Allocator: sealed::Sealed + Sync {
     fn purge(&self) -> error::Result<()>;
 
     /// Applies the settings of an [`install!`](macro@crate::install), before the first allocation: must not allocate.
-    fn boot(&self, request: &Request);
+    fn boot(&self, request: &InstallSettings);
 
     /// See [`tuning::most_arenas`](crate::tuning::most_arenas).
     fn most_arenas(&self) -> error::Result<Option<u32>>;

@@ -19,7 +19,7 @@ use crate::allocator::Allocator;
 use allocanary_facts::notice::Writer;
 use allocanary_facts::{jemalloc, mimalloc, system};
 
-pub use allocanary_facts::request::{Conf, Request, Value};
+pub use allocanary_facts::request::{Conf, InstallSettings, Value};
 pub use check::{TUNED, checked, count, setting_of};
 
 /// Declares the global allocator of this binary, with settings. Call it once, at the root of the binary (or of a
@@ -350,7 +350,7 @@ macro_rules! __boot {
             &$crate::__private::checked::<{ $crate::__private::count(REQUESTED, $tuned) }>(REQUESTED, $table, $tuned);
         static INSTALLATION: $crate::__private::Installation = $crate::__private::Installation {
             allocator: &$control,
-            request: $crate::__private::Request { settings: SETTINGS, conf: $conf },
+            request: $crate::__private::InstallSettings { settings: SETTINGS, conf: $conf },
             idle: const { $idle },
             budget: const { $budget },
             profile: $profile,
@@ -407,7 +407,7 @@ pub struct Installation {
     /// The allocator.
     pub allocator: &'static dyn Allocator,
     /// The settings that are requested.
-    pub request: Request,
+    pub request: InstallSettings,
     /// What threads do before they wait.
     pub idle: crate::idle::Policy,
     /// The memory budget, if one is requested.

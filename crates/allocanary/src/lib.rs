@@ -156,7 +156,7 @@ pub mod units {
 pub mod __private {
     pub use crate::budget::{BudgetSpec, counted::Counted};
     pub use crate::idle::Policy;
-    pub use crate::install::{Conf, Installation, Request, TUNED, Value, boot, checked, count, setting_of};
+    pub use crate::install::{Conf, InstallSettings, Installation, TUNED, Value, boot, checked, count, setting_of};
     #[cfg(feature = "profile")]
     pub use crate::profile::{boot as boot_profile, mean_in_range, mean_of};
     pub use allocanary_facts as facts;

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use crate::dimension::Dimension;
 use crate::environment::Environment;
 use crate::library::Library;
-use crate::remedy::Remedy;
+use crate::remedy::ReleaseCall;
 use crate::request::Value;
 use crate::setting::Setting;
 
@@ -28,7 +28,7 @@ pub struct Descriptor {
     /// The libraries of this allocator that distributions and users build.
     pub libraries: &'static [Library],
     /// The call that makes a running process give back memory, if it has one.
-    pub remedy: Option<Remedy>,
+    pub remedy: Option<ReleaseCall>,
 }
 
 /// An allocator that has an `install!`, a cell and a preload.

@@ -3,7 +3,7 @@
 
 /// A call of one function.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Call {
+pub struct FunctionCall {
     /// Its arguments.
     pub arguments: Vec<Argument>,
     /// The call as a person writes it: `malloc_trim(0)`.
@@ -38,7 +38,7 @@ pub enum Does {
 
 /// How an allocator is asked to give back memory.
 #[derive(Clone, Copy, Debug)]
-pub struct Remedy {
+pub struct ReleaseCall {
     /// The allocator's name in readings of a heap: `glibc`.
     pub allocator: &'static str,
     /// The function.
@@ -46,7 +46,7 @@ pub struct Remedy {
     /// The possible prefixes of the function's name: each build of jemalloc chooses one.
     pub prefixes: &'static [&'static str],
     /// The calls, in order.
-    pub calls: fn() -> Vec<Call>,
+    pub calls: fn() -> Vec<FunctionCall>,
     /// Whether a result of the function other than 0 is an error.
     pub zero_is_good: bool,
     /// What its calls do to memory.
@@ -55,7 +55,7 @@ pub struct Remedy {
     pub one_lock_at_a_time: bool,
 }
 
-impl Remedy {
+impl ReleaseCall {
     /// The possible names of its function.
     pub fn names(&self) -> impl Iterator<Item = String> + '_ {
         self.prefixes.iter().map(|prefix| format!("{prefix}{}", self.function))
@@ -63,12 +63,12 @@ impl Remedy {
 }
 
 /// A call that starts no thread.
-pub(crate) fn call(name: &str, arguments: Vec<Argument>, may_fail: bool) -> Call {
-    Call { arguments, name: name.into(), may_fail, starts_thread: false }
+pub(crate) fn call(name: &str, arguments: Vec<Argument>, may_fail: bool) -> FunctionCall {
+    FunctionCall { arguments, name: name.into(), may_fail, starts_thread: false }
 }
 
 /// A call of `mallctl`, with a new value or without one.
-pub fn mallctl(name: &str, value: Option<Vec<u8>>, may_fail: bool) -> Call {
+pub fn mallctl(name: &str, value: Option<Vec<u8>>, may_fail: bool) -> FunctionCall {
     let null = Argument::Number(0);
     let bytes = value.as_ref().map_or(0, Vec::len) as u64;
     let value = value.map_or(null.clone(), Argument::Bytes);

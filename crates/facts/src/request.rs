@@ -7,7 +7,7 @@ use crate::setting::PerCore;
 use allocanary_sys::container::Cpus;
 
 /// The settings of an `install!`.
-pub struct Request {
+pub struct InstallSettings {
     /// Names and values, as in the source.
     pub settings: &'static [(&'static str, Value)],
     /// The symbol from which jemalloc reads its configuration.

@@ -123,7 +123,7 @@ pub struct Heap {
     #[serde(rename = "unreadable_bytes", default, skip_serializing_if = "is_none")]
     pub unreadable: u64,
     /// What each remedy would give back.
-    pub remedies: Vec<Remedy>,
+    pub remedies: Vec<RemedyForecast>,
     /// The map of its memory.
     #[serde(default, skip_serializing_if = "HeapMap::is_empty")]
     pub map: HeapMap,
@@ -172,7 +172,7 @@ pub struct ArenaParts {
 
 /// What a remedy would give back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Remedy {
+pub struct RemedyForecast {
     /// The remedy, such as `malloc_trim(0)`.
     pub name: String,
     /// Resident bytes that it would give back.
@@ -374,7 +374,7 @@ impl Heap {
         self.arenas.sort_by_key(|arena| std::cmp::Reverse(arena.resident));
         self.live_in_a_page = walk.layout.live_in_a_page(pages).to_vec();
         let forecast =
-            |one: &crate::Forecast| Remedy { name: one.remedy.into(), bytes: one.bytes, at_most: one.at_most };
+            |one: &crate::Forecast| RemedyForecast { name: one.remedy.into(), bytes: one.bytes, at_most: one.at_most };
         self.remedies = walk.forecasts.iter().map(forecast).collect();
         let bytes = (self.resident / STRETCHES).max(PAGE).next_power_of_two();
         self.map = HeapMap {

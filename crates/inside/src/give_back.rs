@@ -80,4 +80,4 @@ pub use done::{CallDone, Done};
 pub use elsewhere::{Caller, call_inside, carry_out, has_function};
 pub use limits::Limits;
 pub use refusal::Refusal;
-pub use remedy::Remedy;
+pub use remedy::ReleaseCall;

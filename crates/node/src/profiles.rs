@@ -16,14 +16,14 @@ use tokio::time::timeout;
 use crate::desk::Desk;
 use crate::look::NoProfile;
 use crate::metrics::plain;
-use crate::server::{Get, HttpPage, Later, Refusal, WITHIN};
+use crate::server::{Get, HttpPage, Later, PageRefusal, WITHIN};
 
 /// What is left of a connection's time to say that it was too short.
 const SPARE: Duration = Duration::from_millis(500);
 /// What a request may say.
 const WANTED: &str = "wanted ?pid=N, or one or more of ?namespace=, &pod= and &container=; /debug/pprof/ lists the processes that have a profile";
 
-type Answer = Result<Bytes, Refusal>;
+type Answer = Result<Bytes, PageRefusal>;
 
 /// A request that waits. While it is there, others are refused.
 pub struct ProfileRequest {
@@ -58,7 +58,7 @@ impl ProfileRequest {
 }
 
 fn refuse(status: StatusCode, why: impl Into<String>) -> Answer {
-    Err(Refusal { status, why: why.into() })
+    Err(PageRefusal { status, why: why.into() })
 }
 
 /// The pages: a list, and the profile of one process.
@@ -92,8 +92,8 @@ async fn ask((pid, is_named): (u32, bool), queue: &Sender<ProfileRequest>, turns
 }
 
 /// The process that a query means, and whether it says so by names.
-fn pid(query: &str, report: &Report) -> Result<(u32, bool), Refusal> {
-    let bad = |why: String| Refusal { status: StatusCode::BAD_REQUEST, why };
+fn pid(query: &str, report: &Report) -> Result<(u32, bool), PageRefusal> {
+    let bad = |why: String| PageRefusal { status: StatusCode::BAD_REQUEST, why };
     let mut wanted: [Option<String>; 4] = Default::default();
     for (key, value) in form_urlencoded::parse(query.as_bytes()) {
         let at = ["pid", "namespace", "pod", "container"].iter().position(|known| *known == key);
@@ -122,9 +122,9 @@ fn pid(query: &str, report: &Report) -> Result<(u32, bool), Refusal> {
 }
 
 /// The only process of these rows that has a profile.
-fn of_rows(rows: &[&ContainerState]) -> Result<u32, Refusal> {
+fn of_rows(rows: &[&ContainerState]) -> Result<u32, PageRefusal> {
     let profiled: Vec<u32> = rows.iter().flat_map(|row| row.profiled.iter().copied()).collect();
-    let none = |why: String| Err(Refusal { status: StatusCode::NOT_FOUND, why });
+    let none = |why: String| Err(PageRefusal { status: StatusCode::NOT_FOUND, why });
     match profiled.as_slice() {
         [pid] => Ok(*pid),
         [] if rows.is_empty() => none("no container of this node has these names; /report.json has all".into()),
@@ -138,7 +138,7 @@ fn of_rows(rows: &[&ContainerState]) -> Result<u32, Refusal> {
         }
         several => {
             let each: String = several.iter().map(|pid| format!("\n/debug/pprof/heap?pid={pid}")).collect();
-            Err(Refusal {
+            Err(PageRefusal {
                 status: StatusCode::CONFLICT,
                 why: format!("{} processes there have a profile, take one of:{each}", several.len()),
             })

@@ -47,11 +47,11 @@ pub enum Get {
 }
 
 /// A page that comes later.
-pub type Later = Pin<Box<dyn Future<Output = Result<Bytes, Refusal>> + Send>>;
+pub type Later = Pin<Box<dyn Future<Output = Result<Bytes, PageRefusal>> + Send>>;
 
 /// Why there is no page.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct PageRefusal {
     /// What the client sees first.
     pub status: StatusCode,
     /// A sentence.
@@ -115,12 +115,12 @@ async fn answer<B>(request: &Request<B>, pages: &[HttpPage]) -> Response<Full<By
         return refused(StatusCode::NOT_FOUND, &format!("wanted one of:{known}"));
     };
     let made = match &page.get {
-        Get::Now(get) => get().map_err(|why| Refusal { status: StatusCode::INTERNAL_SERVER_ERROR, why }),
+        Get::Now(get) => get().map_err(|why| PageRefusal { status: StatusCode::INTERNAL_SERVER_ERROR, why }),
         Get::Later(ask) => ask(request.uri().query().unwrap_or_default()).await,
     };
     match made {
         Ok(made) => response(StatusCode::OK, page.kind, made),
-        Err(Refusal { status, why }) => refused(status, &why),
+        Err(PageRefusal { status, why }) => refused(status, &why),
     }
 }
 

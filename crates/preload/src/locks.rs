@@ -20,7 +20,7 @@ use allocanary_sys::thread_word;
 use crate::raw;
 
 /// C's `pthread_mutex_lock` or `pthread_mutex_unlock`.
-pub type Call = unsafe extern "C" fn(*mut c_void) -> c_int;
+pub type MutexFunction = unsafe extern "C" fn(*mut c_void) -> c_int;
 
 /// The value that one fork adds to the word, above the number of threads.
 const FORK: u32 = 1 << 24;
@@ -119,7 +119,7 @@ pub fn wait_at_forks() {
 /// # Safety
 ///
 /// As C's.
-pub unsafe fn lock(mutex: *mut c_void, real: Call) -> c_int {
+pub unsafe fn lock(mutex: *mut c_void, real: MutexFunction) -> c_int {
     // A signal handler may fork between any two lines. So this thread's number is raised before the word counts the thread, and
     // lowered after it no longer does.
     let before = held();
@@ -136,7 +136,7 @@ pub unsafe fn lock(mutex: *mut c_void, real: Call) -> c_int {
 /// # Safety
 ///
 /// As C's.
-pub unsafe fn unlock(mutex: *mut c_void, real: Call) -> c_int {
+pub unsafe fn unlock(mutex: *mut c_void, real: MutexFunction) -> c_int {
     // SAFETY: the caller's promise.
     let answer = unsafe { real(mutex) };
     let before = held();

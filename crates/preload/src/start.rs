@@ -4,7 +4,7 @@
 use std::ffi::{CStr, c_char};
 
 use allocanary_facts::system;
-use allocanary::__private::{Request, Value};
+use allocanary::__private::{InstallSettings, Value};
 use allocanary::budget::LimitSource;
 use allocanary_facts::MEMORY_BUDGET;
 use allocanary_facts::notice::Writer;
@@ -64,7 +64,7 @@ pub unsafe fn start(this: &'static This, variables: *mut *mut c_char) {
     }
     leave_notice(this, &settings);
     let Settings { allocator, idle, budget, profile } = settings.unwrap_or_default();
-    this.allocator.boot(&Request { settings: allocator, conf: this.conf });
+    this.allocator.boot(&InstallSettings { settings: allocator, conf: this.conf });
     (this.begin)();
     waits::find();
     opened::find();

@@ -6,7 +6,7 @@
 //! 2. [`definition()`] finds the module that defines a function: the first one in the list, as the loader does.
 //! 3. [`Slots::change`] stores another function's address in each word that has the address of a given function.
 //!    [`Slots::put_back`] restores the words.
-//! 4. [`Request`] and [`Reply`] pass between a command outside the process and the recorder inside.
+//! 4. [`PatchRequest`] and [`Reply`] pass between a command outside the process and the recorder inside.
 //!
 //! Only x86-64 is supported: on other processors no word is found.
 
@@ -18,5 +18,5 @@ mod request;
 mod slots;
 
 pub use definition::{Definition, comes_before, definition};
-pub use request::{ATTACH, DETACH, LOOK_AGAIN, Reply, Request, STATE_ATTACHED, STATE_DETACHED, STATE_NEVER};
+pub use request::{ATTACH, DETACH, LOOK_AGAIN, PatchRequest, Reply, STATE_ATTACHED, STATE_DETACHED, STATE_NEVER};
 pub use slots::{Changed, Function, PutBack, Slots};

@@ -32,7 +32,7 @@ pub use executor::{Executor, Outcome};
 pub use linked::Linked;
 pub use measurement::{Ended, Measured, Measurement, OutOfBudget, Planned, RunProgress, planned, prefix};
 pub use program::Program;
-pub use roster::{Refusal, Roster, check_folder, describe};
+pub use roster::{CellRefusal, Roster, check_folder, describe};
 pub use running::{Ending, Session};
 pub use scripted::{ScriptStep, Scripted};
 pub use store::{Left, Store, Target};

@@ -14,7 +14,7 @@ use allocanary_heap::{How, Reader, Reading, Subject, Trouble};
 use allocanary_inside::give_back::account::{Account, Called};
 use allocanary_inside::give_back::condition::Condition;
 use allocanary_inside::give_back::plan::{Planned, by_function, plan};
-use allocanary_inside::give_back::remedy::Call;
+use allocanary_inside::give_back::remedy::FunctionCall;
 use allocanary_inside::give_back::{Done, Limits, Refusal, carry_out, has_function};
 use allocanary_rows::error::{Error, Result};
 use allocanary_screens::views::remedies::list;
@@ -130,7 +130,7 @@ fn tell(flags: &GiveBackFlags, account: &Account) -> Result<ExitCode> {
 fn asked(
     reading: &Reading,
     one: &Planned,
-    calls: Option<&[Call]>,
+    calls: Option<&[FunctionCall]>,
     limits: Limits,
 ) -> std::result::Result<Done, Refusal> {
     let process = &reading.process;

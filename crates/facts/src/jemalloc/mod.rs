@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use crate::descriptor::{Descriptor, InCode, Ours, Suggested};
 use crate::environment::Environment;
-use crate::remedy::{Does, Remedy, mallctl};
+use crate::remedy::{Does, ReleaseCall, mallctl};
 use crate::setting::PerCore;
 
 pub use also::ALSO;
@@ -51,7 +51,7 @@ const OURS: &Ours = &Ours {
 pub const IN_PRELOAD: InCode = InCode { settings: SETTINGS, tuned: settings::PRELOADED };
 
 /// The call that makes a running process give back memory.
-pub const REMEDY: Remedy = Remedy {
+pub const REMEDY: ReleaseCall = ReleaseCall {
     allocator: NAME,
     function: "mallctl",
     prefixes: &["", "je_", "_rjem_", "jemalloc_"],

@@ -10,7 +10,7 @@ use crate::descriptor::{Descriptor, InCode, Ours, Suggested};
 use crate::dimension::Dimension;
 use crate::dimension::Stage::{First, Second};
 use crate::environment::Environment;
-use crate::remedy::{Argument, Does, Remedy, call};
+use crate::remedy::{Argument, Does, ReleaseCall, call};
 
 pub use settings::{ALSO, OLD, SETTINGS, TUNED};
 
@@ -24,7 +24,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     title: NAME,
     ours: Some(OURS),
     libraries: libraries::LIBRARIES,
-    remedy: Some(Remedy {
+    remedy: Some(ReleaseCall {
         allocator: NAME,
         function: "mi_collect",
         prefixes: &[""],

@@ -17,7 +17,7 @@ use crate::descriptor::{Descriptor, InCode, Ours, Suggested};
 use crate::dimension::Dimension;
 use crate::dimension::Stage::{First, Second};
 use crate::environment::Environment;
-use crate::remedy::{Argument, Does, Remedy, call};
+use crate::remedy::{Argument, Does, ReleaseCall, call};
 use crate::setting::PerCore;
 
 pub use libc_malloc::{SETTABLE, TUNED, VARIABLES, also, settings, write_version};
@@ -35,7 +35,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     title: "glibc's malloc",
     ours: Some(OURS),
     libraries: &[],
-    remedy: Some(Remedy {
+    remedy: Some(ReleaseCall {
         allocator: HEAP,
         function: "malloc_trim",
         prefixes: &[""],

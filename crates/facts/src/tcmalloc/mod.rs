@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use crate::descriptor::Descriptor;
 use crate::environment::Environment;
 use crate::library::{Library, VersionSetting, after, always};
-use crate::remedy::{Does, Remedy, call};
+use crate::remedy::{Does, ReleaseCall, call};
 use crate::setting::SettingKind;
 
 /// Its name.
@@ -14,7 +14,7 @@ pub const NAME: &str = "tcmalloc";
 /// Its descriptor.
 pub const DESCRIPTOR: Descriptor = Descriptor {
     libraries: &[library(NAME, &["libtcmalloc"]), library("tcmalloc_minimal", &["libtcmalloc_minimal"])],
-    remedy: Some(Remedy {
+    remedy: Some(ReleaseCall {
         allocator: NAME,
         // The function returns nothing. A caller that reads a result gets whatever was left in the register.
         function: "MallocExtension_ReleaseFreeMemory",

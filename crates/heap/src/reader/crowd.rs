@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
-use super::{Cost, Of, Reader, Request, user_of};
+use super::{Cost, Of, ReadRequest, Reader, user_of};
 use crate::{Reading, Shares, Trouble};
 
 /// The way in which the processes are read.
@@ -73,7 +73,7 @@ impl Crowd {
             let mut reader = Reader::new(memory);
             while let Some(pid) = pids.get(next.fetch_add(1, Ordering::Relaxed)) {
                 let of = Of::Process { pid: *pid, stopped: false, shares: self.shares };
-                let read = reader.read(&Request { of, time: self.time, map: self.map });
+                let read = reader.read(&ReadRequest { of, time: self.time, map: self.map });
                 // After an error nothing receives any more.
                 if sender.send((*pid, read)).is_err() {
                     break;

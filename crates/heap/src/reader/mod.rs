@@ -20,7 +20,7 @@ use crate::{How, Reading, Shares, Trouble, take_core, take_with};
 use allocanary_process::Child;
 pub use allocanary_process::{About, Cost};
 pub use crowd::{Crowd, LEAST, workers};
-pub use request::{Of, ReaderReply, Request};
+pub use request::{Of, ReadRequest, ReaderReply};
 pub use serve::{serve, serve_here, serves};
 
 /// The default memory limit of a child, including its program. For a heap of glibc with 2.1 GiB resident and 10 million
@@ -59,16 +59,16 @@ impl Reader {
 
     /// Reads a process, as [`take_with`] does.
     pub fn take_with(&mut self, pid: u32, how: How, shares: Shares, time: Duration) -> Result<Reading, Trouble> {
-        self.read(&Request { of: Of::Process { pid, stopped: how == How::Stopped, shares }, time, map: true })
+        self.read(&ReadRequest { of: Of::Process { pid, stopped: how == How::Stopped, shares }, time, map: true })
     }
 
     /// Reads a core file, as [`take_core`] does.
     pub fn take_core(&mut self, path: &Path, time: Duration) -> Result<Reading, Trouble> {
-        self.read(&Request { of: Of::Core(path.into()), time, map: true })
+        self.read(&ReadRequest { of: Of::Core(path.into()), time, map: true })
     }
 
     /// Carries out a request for a reading.
-    pub fn read(&mut self, request: &Request) -> Result<Reading, Trouble> {
+    pub fn read(&mut self, request: &ReadRequest) -> Result<Reading, Trouble> {
         if !self.by_child {
             return read_here(request);
         }
@@ -86,7 +86,7 @@ impl Reader {
         if !self.by_child {
             return Err(Cost::Ended("cannot be started: this program serves none".into()));
         }
-        match self.answer(&Request { of: Of::Other(text.into(), about), time, map: false })? {
+        match self.answer(&ReadRequest { of: Of::Other(text.into(), about), time, map: false })? {
             ReaderReply::Other(text) => Ok(text),
             ReaderReply::Memory => Err(Cost::Memory(self.memory)),
             _ => Err(Cost::Ended("answered something else".into())),
@@ -94,7 +94,7 @@ impl Reader {
     }
 
     /// The child's answer. A child that has exceeded a limit is dropped.
-    fn answer(&mut self, request: &Request) -> Result<ReaderReply, Cost> {
+    fn answer(&mut self, request: &ReadRequest) -> Result<ReaderReply, Cost> {
         let about = request.about();
         // Of several processes only numbers are read, of which no user's can harm the child.
         let user = match about.pids[..] {
@@ -127,7 +127,7 @@ pub fn user_of(pid: u32) -> Option<u32> {
 }
 
 /// Reads in this process.
-fn read_here(request: &Request) -> Result<Reading, Trouble> {
+fn read_here(request: &ReadRequest) -> Result<Reading, Trouble> {
     let mut reading = match &request.of {
         Of::Process { pid, stopped, shares } => {
             take_with(*pid, if *stopped { How::Stopped } else { How::Running }, *shares, request.time)

@@ -10,7 +10,7 @@ use crate::{Reading, Shares, Trouble};
 
 /// What is to be read, and the time limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Request {
+pub struct ReadRequest {
     /// What is to be read.
     pub of: Of,
     /// The time for it. Parts that are not read by then are not divided.
@@ -37,7 +37,7 @@ pub enum Of {
     Other(String, About),
 }
 
-impl Request {
+impl ReadRequest {
     /// What is read.
     pub fn about(&self) -> About {
         match &self.of {

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use allocanary_process::child::WORD;
 use allocanary_process::{Channel, confine, limits, serve_by};
 
-use super::request::{Of, ReaderReply, Request, Told};
+use super::request::{Of, ReadRequest, ReaderReply, Told};
 use super::{CAN_SERVE, read_here};
 use crate::Trouble;
 
@@ -46,7 +46,7 @@ pub fn serve_here(
 ) -> io::Result<()> {
     tell("ready")?;
     while let Some(line) = next()? {
-        let answer = match serde_json::from_str::<Request>(&line) {
+        let answer = match serde_json::from_str::<ReadRequest>(&line) {
             Ok(request) => {
                 limits::end_after(Some(request.time_with_grace()));
                 let answer = answer(&request, &mut other);
@@ -60,7 +60,7 @@ pub fn serve_here(
     Ok(())
 }
 
-fn answer(request: &Request, other: &mut impl FnMut(&str) -> String) -> ReaderReply {
+fn answer(request: &ReadRequest, other: &mut impl FnMut(&str) -> String) -> ReaderReply {
     let read = || match &request.of {
         Of::Other(text, _) => ReaderReply::Other(other(text)),
         _ => match read_here(request) {

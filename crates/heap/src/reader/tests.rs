@@ -44,7 +44,7 @@ fn the_end_of_a_child_is_told() {
 }
 
 /// The answers of a child to these requests.
-fn served(requests: &[Request]) -> Vec<ReaderReply> {
+fn served(requests: &[ReadRequest]) -> Vec<ReaderReply> {
     let mut requests = requests.iter().map(|one| serde_json::to_string(one).unwrap());
     let mut lines: Vec<String> = Vec::new();
     let tell = |line: &str| {
@@ -58,13 +58,13 @@ fn served(requests: &[Request]) -> Vec<ReaderReply> {
 
 #[test]
 fn requests_and_answers_survive_their_lines() {
-    let process = |pid, map| Request {
+    let process = |pid, map| ReadRequest {
         of: Of::Process { pid, stopped: false, shares: Shares::NotRead },
         time: Duration::MAX,
         map,
     };
-    let core = Request { of: Of::Core("/nowhere\n/core".into()), ..process(0, true) };
-    let other = Request { of: Of::Other("a\nb".into(), About::default()), ..process(0, true) };
+    let core = ReadRequest { of: Of::Core("/nowhere\n/core".into()), ..process(0, true) };
+    let other = ReadRequest { of: Of::Other("a\nb".into(), About::default()), ..process(0, true) };
     // Reads a process that waits. The heap of this test process changes during the walk, because other tests run, and
     // would then have no map.
     let waits = child("read line");
@@ -106,7 +106,7 @@ fn a_program_that_cannot_be_a_child_reads_by_itself() {
 
 #[test]
 fn what_costs_too_much_is_named() {
-    let of = |of| Request { of, time: LONG, map: false }.costly(Cost::Time(LONG)).to_string();
+    let of = |of| ReadRequest { of, time: LONG, map: false }.costly(Cost::Time(LONG)).to_string();
     assert_eq!(
         of(Of::Process { pid: 7, stopped: false, shares: Shares::NotRead }),
         "process 7: reading it took more than 60 s"
@@ -117,8 +117,9 @@ fn what_costs_too_much_is_named() {
 
 #[test]
 fn a_child_gets_a_moment_more_than_its_time() {
-    let grace =
-        |time| Request { of: Of::Other(String::new(), About::default()), time, map: false }.time_with_grace() - time;
+    let grace = |time| {
+        ReadRequest { of: Of::Other(String::new(), About::default()), time, map: false }.time_with_grace() - time
+    };
     let seconds = [0, 3, 10, 60].map(|seconds| grace(Duration::from_secs(seconds)).as_secs_f64());
     assert_eq!(seconds, [0.5, 0.5, 1.0, 2.0]);
 }

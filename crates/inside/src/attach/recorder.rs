@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::give_back::remedy::Argument;
 use crate::give_back::{Caller, Refusal, call_inside};
-use allocanary_recorder::got::{ATTACH, DETACH, LOOK_AGAIN, Reply, Request};
+use allocanary_recorder::got::{ATTACH, DETACH, LOOK_AGAIN, PatchRequest, Reply};
 
 use crate::attach::{answer, check};
 
@@ -51,7 +51,7 @@ impl Recorder {
         };
         place.copy_from_slice(bytes);
         let (act, length) = (ATTACH, bytes.len() as u32);
-        let request = Request { act, rate: asked.rate, limit: asked.limit, stacks: asked.stacks, length, folder };
+        let request = PatchRequest { act, rate: asked.rate, limit: asked.limit, stacks: asked.stacks, length, folder };
         let reply = recorder.ask(&request)?;
         Ok((recorder, reply))
     }
@@ -67,16 +67,16 @@ impl Recorder {
 
     /// Changes the tables of libraries that were opened since the last call.
     pub fn look_again(&self) -> Result<Reply, Refusal> {
-        self.ask(&Request { act: LOOK_AGAIN, ..Request::NONE })
+        self.ask(&PatchRequest { act: LOOK_AGAIN, ..PatchRequest::NONE })
     }
 
     /// Puts the tables back, and ends the trace. The library stays mapped.
     pub fn detach(&self) -> Result<Reply, Refusal> {
-        self.ask(&Request { act: DETACH, ..Request::NONE })
+        self.ask(&PatchRequest { act: DETACH, ..PatchRequest::NONE })
     }
 
     /// Has a thread of the process carry out a request.
-    fn ask(&self, request: &Request) -> Result<Reply, Refusal> {
+    fn ask(&self, request: &PatchRequest) -> Result<Reply, Refusal> {
         let reply = call_inside(self.pid, &CALLED, PATIENCE, |caller| self.asked(caller, request))?;
         match answer::problem(&reply) {
             None => Ok(reply),
@@ -84,7 +84,7 @@ impl Recorder {
         }
     }
 
-    fn asked(&self, caller: &mut Caller, request: &Request) -> Result<Reply, Refusal> {
+    fn asked(&self, caller: &mut Caller, request: &PatchRequest) -> Result<Reply, Refusal> {
         let text = |text: &str| Argument::Text(text.into());
         let path = self.library.to_string_lossy();
         let library = caller.call("dlopen", &[text(&path), Argument::Number(libc::RTLD_NOW as u64)])?;

@@ -378,7 +378,7 @@ impl Prepared<'_> {
             let state = format!("it has a seccomp filter that may not be read here ({error})");
             refused(state, "Run this as root outside of the container, with CAP_SYS_ADMIN")
         })?;
-        let allowed = |call: &filter::Call| filters.iter().all(|filter| filter::allows(filter, call));
+        let allowed = |call: &filter::SyscallArgs| filters.iter().all(|filter| filter::allows(filter, call));
         match needs::of(self.does, self.starts_thread).find(|call| !allowed(call)) {
             None => Ok(()),
             Some(call) => {

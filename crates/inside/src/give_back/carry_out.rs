@@ -11,11 +11,11 @@ use allocanary_heap::{Live, Memory};
 use crate::give_back::borrowed::{Borrowed, Prepared, Taken};
 use crate::give_back::places::CodeOwner;
 use crate::give_back::reader::Reader;
-use crate::give_back::remedy::{Argument, Call, Does};
+use crate::give_back::remedy::{Argument, Does, FunctionCall};
 use crate::give_back::symbols::{Function, FunctionSearch, Functions};
 use crate::give_back::threads::{Threads, Waiting};
 use crate::give_back::walks::Walks;
-use crate::give_back::{CallDone, Done, Limits, Refusal, Remedy, locks, safety, sockets, waits};
+use crate::give_back::{CallDone, Done, Limits, Refusal, ReleaseCall, locks, safety, sockets, waits};
 
 /// The longest time to search for a thread that can be borrowed.
 const SEARCH: Duration = Duration::from_secs(2);
@@ -93,7 +93,7 @@ pub fn call_inside<T: Send>(
 }
 
 /// Has a thread of the process make the calls of a remedy. With no calls, it does everything else: the thread is stopped, examined and released.
-pub fn carry_out(pid: u32, remedy: &Remedy, calls: &[Call], limits: Limits) -> Result<Done, Refusal> {
+pub fn carry_out(pid: u32, remedy: &ReleaseCall, calls: &[FunctionCall], limits: Limits) -> Result<Done, Refusal> {
     // This thread, which waits for the other one, blocks signals too. So no signal ends this command while a thread of the process
     // is changed.
     let _blocked = Blocked::new();
@@ -103,7 +103,7 @@ pub fn carry_out(pid: u32, remedy: &Remedy, calls: &[Call], limits: Limits) -> R
 }
 
 /// Whether a process has the function of a remedy.
-pub fn has_function(pid: u32, remedy: &Remedy) -> bool {
+pub fn has_function(pid: u32, remedy: &ReleaseCall) -> bool {
     let wanted = FunctionSearch { names: remedy.names().collect(), to_borrow: false };
     Functions::find(pid, &wanted).is_ok_and(|functions| !functions.all.is_empty())
 }
@@ -114,7 +114,7 @@ fn searched(pid: u32, reader: &Reader, names: impl Iterator<Item = String>) -> R
     Ok(Functions::find(pid, &wanted)?.within(reader.mappings()))
 }
 
-fn make(pid: u32, remedy: &Remedy, calls: &[Call], limits: Limits) -> Result<Done, Refusal> {
+fn make(pid: u32, remedy: &ReleaseCall, calls: &[FunctionCall], limits: Limits) -> Result<Done, Refusal> {
     let notice = safety::check(pid)?;
     let reader = Reader::open(pid)?;
     let names: Vec<String> = remedy.names().collect();
@@ -167,7 +167,7 @@ fn with_thread<T>(
 
 fn the_function<'a>(
     pid: u32,
-    remedy: &Remedy,
+    remedy: &ReleaseCall,
     functions: &'a Functions,
     names: &[String],
 ) -> Result<&'a Function, Refusal> {
@@ -272,8 +272,8 @@ fn holders(pid: u32, waiting: &[Waiting]) -> Result<BTreeMap<u32, usize>, Refusa
 fn made(
     mut borrowed: Borrowed,
     function: Function,
-    remedy: &Remedy,
-    calls: &[Call],
+    remedy: &ReleaseCall,
+    calls: &[FunctionCall],
     limits: Limits,
 ) -> Result<Done, Refusal> {
     let begun = Instant::now();

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use crate::give_back::remedy::{Argument, Call};
-use crate::give_back::{Done, Limits, Refusal, Remedy};
+use crate::give_back::remedy::{Argument, FunctionCall};
+use crate::give_back::{Done, Limits, Refusal, ReleaseCall};
 
 /// Refuses.
-pub fn carry_out(pid: u32, _remedy: &Remedy, _calls: &[Call], _limits: Limits) -> Result<Done, Refusal> {
+pub fn carry_out(pid: u32, _remedy: &ReleaseCall, _calls: &[FunctionCall], _limits: Limits) -> Result<Done, Refusal> {
     let state = "this build is for another machine than x86-64, and only there a thread can be borrowed".into();
     Err(Refusal::State { pid, state, instead: "Have the program make the call itself" })
 }
@@ -43,6 +43,6 @@ pub fn call_inside<T: Send>(
 }
 
 /// No process has a function that can be called.
-pub fn has_function(_pid: u32, _remedy: &Remedy) -> bool {
+pub fn has_function(_pid: u32, _remedy: &ReleaseCall) -> bool {
     false
 }

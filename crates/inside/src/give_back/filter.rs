@@ -19,7 +19,7 @@ const X86_64: u32 = 0xc000_003e;
 
 /// A system call with its arguments, as far as they are known in advance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Call {
+pub struct SyscallArgs {
     /// Its number.
     pub number: i64,
     /// Its arguments; `None` for an unknown one.
@@ -31,7 +31,7 @@ const STEPS: usize = 200_000;
 
 /// Whether a filter allows a call, whatever values the unknown arguments have. If the filter cannot be evaluated here, it counts
 /// as one that refuses.
-pub fn allows(filter: &[Instruction], call: &Call) -> bool {
+pub fn allows(filter: &[Instruction], call: &SyscallArgs) -> bool {
     let start = State { at: 0, a: Some(0), x: Some(0), memory: [Some(0); 16] };
     let (mut open, mut steps) = (vec![start], 0);
     while let Some(mut state) = open.pop() {
@@ -68,7 +68,7 @@ enum Next {
 }
 
 /// A word of the filter's input: the call's number, the architecture, the address of the call, the arguments.
-fn told(call: &Call, at: u32) -> Option<Option<u32>> {
+fn told(call: &SyscallArgs, at: u32) -> Option<Option<u32>> {
     match at {
         0 => Some(Some(call.number as u32)),
         4 => Some(Some(X86_64)),
@@ -82,7 +82,7 @@ fn told(call: &Call, at: u32) -> Option<Option<u32>> {
 }
 
 /// Evaluates one instruction. `None` if the instruction is unknown. Jumps only go forward, so that a filter ends.
-fn step(filter: &[Instruction], call: &Call, state: &mut State) -> Option<Next> {
+fn step(filter: &[Instruction], call: &SyscallArgs, state: &mut State) -> Option<Next> {
     let (code, yes, no, k) = *filter.get(state.at)?;
     state.at += 1;
     let operand = if code & 0x08 == 0 { Some(k) } else { state.x };
@@ -185,8 +185,8 @@ mod tests {
         (0x06, 0, 0, verdict)
     }
 
-    fn any(number: i64) -> Call {
-        Call { number, arguments: [None; 6] }
+    fn any(number: i64) -> SyscallArgs {
+        SyscallArgs { number, arguments: [None; 6] }
     }
 
     #[test]
@@ -232,7 +232,7 @@ mod tests {
             end(0x0005_0001),
             end(ALLOW),
         ];
-        let mmap = |access| Call { number: libc::SYS_mmap, arguments: [None, None, access, None, None, None] };
+        let mmap = |access| SyscallArgs { number: libc::SYS_mmap, arguments: [None, None, access, None, None, None] };
         assert!(allows(&filter, &mmap(Some(3))) && allows(&filter, &any(libc::SYS_brk)));
         assert!(!allows(&filter, &mmap(Some(7))));
         assert!(!allows(&filter, &mmap(None)), "what is not known may be refused");

@@ -1,21 +1,21 @@
 //! The system calls that a borrowed thread makes, to be checked against a filter of system calls. In: what an allocator does. Out: calls, with
 //! those arguments that are known in advance.
 
-use crate::give_back::filter::Call;
+use crate::give_back::filter::SyscallArgs;
 use crate::give_back::remedy::Does;
 
-const fn any(number: i64) -> Call {
-    Call { number, arguments: [None; 6] }
+const fn any(number: i64) -> SyscallArgs {
+    SyscallArgs { number, arguments: [None; 6] }
 }
 
-const fn with(number: i64, at: usize, value: i32) -> Call {
+const fn with(number: i64, at: usize, value: i32) -> SyscallArgs {
     let mut call = any(number);
     call.arguments[at] = Some(value as u64);
     call
 }
 
 /// The calls by which the thread returns, and by which it waits for a lock.
-const ALWAYS: [Call; 6] = [
+const ALWAYS: [SyscallArgs; 6] = [
     with(libc::SYS_futex, 1, libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG),
     with(libc::SYS_futex, 1, libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG),
     any(libc::SYS_rt_sigreturn),
@@ -24,10 +24,10 @@ const ALWAYS: [Call; 6] = [
     any(libc::SYS_gettid),
 ];
 
-const ADVISES: [Call; 2] = [with(libc::SYS_madvise, 2, libc::MADV_DONTNEED), any(libc::SYS_brk)];
+const ADVISES: [SyscallArgs; 2] = [with(libc::SYS_madvise, 2, libc::MADV_DONTNEED), any(libc::SYS_brk)];
 
-const MAPS: [Call; 6] = [
-    Call {
+const MAPS: [SyscallArgs; 6] = [
+    SyscallArgs {
         arguments: [
             None,
             None,
@@ -46,7 +46,7 @@ const MAPS: [Call; 6] = [
 ];
 
 /// Opening a library, and what the recorder in it does later, in any thread.
-const OPENS: [Call; 22] = [
+const OPENS: [SyscallArgs; 22] = [
     any(libc::SYS_openat),
     any(libc::SYS_open),
     any(libc::SYS_read),
@@ -72,7 +72,7 @@ const OPENS: [Call; 22] = [
 ];
 
 /// The calls that start a thread.
-const FOR_A_THREAD: [Call; 7] = [
+const FOR_A_THREAD: [SyscallArgs; 7] = [
     any(libc::SYS_clone),
     any(libc::SYS_clone3),
     any(libc::SYS_rt_sigprocmask),
@@ -83,7 +83,7 @@ const FOR_A_THREAD: [Call; 7] = [
 ];
 
 /// All calls that such a thread may make.
-pub fn of(does: Does, starts_thread: bool) -> impl Iterator<Item = Call> {
+pub fn of(does: Does, starts_thread: bool) -> impl Iterator<Item = SyscallArgs> {
     let maps = MAPS.into_iter().filter(move |_| does != Does::Advises);
     let opens = OPENS.into_iter().filter(move |_| does == Does::Opens);
     let thread = FOR_A_THREAD.into_iter().filter(move |_| starts_thread);

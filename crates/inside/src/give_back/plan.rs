@@ -2,13 +2,13 @@
 
 use allocanary_heap::{Reading, Sort, Sure};
 
-use crate::give_back::remedy::{self, Remedy};
+use crate::give_back::remedy::{self, ReleaseCall};
 
 /// The calls for one heap, and what it would give back.
 #[derive(Clone, Copy, Debug)]
 pub struct Planned {
     /// The calls.
-    pub remedy: &'static Remedy,
+    pub remedy: &'static ReleaseCall,
     /// Resident bytes that it would give back; `None` if the heap could not be divided.
     pub forecast: Option<u64>,
     /// Whether the forecast is only an upper bound.
@@ -51,8 +51,8 @@ pub fn without_call(reading: &Reading) -> Vec<String> {
 
 /// Allocators whose heap was not found, but whose function the process has, according to `has`. Their forecast is not known. They are only
 /// looked for if there is memory that belongs to no known allocator.
-pub fn by_function(reading: &Reading, has: impl Fn(&Remedy) -> bool) -> Vec<Planned> {
-    let is_new = |remedy: &&'static Remedy| reading.heaps.iter().all(|heap| heap.allocator != remedy.allocator);
+pub fn by_function(reading: &Reading, has: impl Fn(&ReleaseCall) -> bool) -> Vec<Planned> {
+    let is_new = |remedy: &&'static ReleaseCall| reading.heaps.iter().all(|heap| heap.allocator != remedy.allocator);
     let all = remedy::all().filter(|_| not_known(reading) > 0).filter(is_new);
     all.filter(|remedy| has(remedy)).map(|remedy| Planned { remedy, forecast: None, at_most: false }).collect()
 }

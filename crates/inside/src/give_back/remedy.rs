@@ -1,15 +1,15 @@
 //! The calls that give memory back, for each allocator that has one. In: the name of an allocator in a reading. Out: its calls.
 
 use allocanary_facts as allocators;
-pub use allocanary_facts::remedy::{Argument, Call, Does, Remedy, mallctl};
+pub use allocanary_facts::remedy::{Argument, Does, FunctionCall, ReleaseCall, mallctl};
 
 /// The remedies of all allocators that have one.
-pub fn all() -> impl Iterator<Item = &'static Remedy> {
+pub fn all() -> impl Iterator<Item = &'static ReleaseCall> {
     allocators::ALL.iter().filter_map(|one| one.remedy.as_ref())
 }
 
 /// The remedy of an allocator, by its name in readings of a heap.
-pub fn of(allocator: &str) -> Option<&'static Remedy> {
+pub fn of(allocator: &str) -> Option<&'static ReleaseCall> {
     all().find(|remedy| remedy.allocator == allocator)
 }
 

@@ -3,8 +3,8 @@
 
 use allocanary_facts::jemalloc;
 
-use crate::give_back::Remedy;
-use crate::give_back::remedy::{Argument, Call, mallctl};
+use crate::give_back::ReleaseCall;
+use crate::give_back::remedy::{Argument, FunctionCall, mallctl};
 
 /// A setting with its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,11 +38,11 @@ impl Setting {
 
     /// The calls that set it now, for a jemalloc with this many arenas: one for arenas that are made later, and one for each existing
     /// arena. An arena that was never used refuses its call.
-    pub fn calls(self, arenas: u32) -> Vec<Call> {
+    pub fn calls(self, arenas: u32) -> Vec<FunctionCall> {
         let (key, value) = match self {
             Setting::Background(on) => {
                 let call = mallctl("background_thread", Some(vec![u8::from(on)]), false);
-                return vec![Call { starts_thread: on, ..call }];
+                return vec![FunctionCall { starts_thread: on, ..call }];
             }
             Setting::Dirty(time) => ("dirty_decay_ms", time),
             Setting::Muzzy(time) => ("muzzy_decay_ms", time),
@@ -63,7 +63,7 @@ impl Setting {
 }
 
 /// The remedy of the allocator that has these settings.
-pub const REMEDY: &Remedy = &jemalloc::REMEDY;
+pub const REMEDY: &ReleaseCall = &jemalloc::REMEDY;
 
 /// The variable that keeps the settings after a restart. `function` is the name of jemalloc's function.
 pub fn variable(function: &str) -> String {
@@ -72,7 +72,7 @@ pub fn variable(function: &str) -> String {
 }
 
 /// The call that reads the number of arenas, a word of four bytes.
-pub fn count_arenas() -> Call {
+pub fn count_arenas() -> FunctionCall {
     let null = Argument::Number(0);
     let arguments = vec![
         Argument::Text("arenas.narenas".into()),
@@ -81,7 +81,7 @@ pub fn count_arenas() -> Call {
         null.clone(),
         null,
     ];
-    Call { arguments, name: "arenas.narenas".into(), may_fail: false, starts_thread: false }
+    FunctionCall { arguments, name: "arenas.narenas".into(), may_fail: false, starts_thread: false }
 }
 
 #[cfg(test)]

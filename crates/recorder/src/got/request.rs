@@ -18,7 +18,7 @@ pub const STATE_DETACHED: u32 = 2;
 /// A request. All zeros means no request.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct PatchRequest {
     /// What to do.
     pub act: u32,
     /// One block in this many is recorded.
@@ -33,9 +33,9 @@ pub struct Request {
     pub folder: [u8; 1024],
 }
 
-impl Request {
+impl PatchRequest {
     /// No request.
-    pub const NONE: Request = Request { act: 0, rate: 0, limit: 0, stacks: 0, length: 0, folder: [0; 1024] };
+    pub const NONE: PatchRequest = PatchRequest { act: 0, rate: 0, limit: 0, stacks: 0, length: 0, folder: [0; 1024] };
 
     /// The request as bytes.
     pub fn bytes(&self) -> Vec<u8> {
@@ -96,9 +96,9 @@ mod tests {
 
     #[test]
     fn bytes_are_what_the_structures_have_in_memory() {
-        let request = Request { act: 1, rate: 2, limit: 3, stacks: 4, length: 5, folder: [7; 1024] };
+        let request = PatchRequest { act: 1, rate: 2, limit: 3, stacks: 4, length: 5, folder: [7; 1024] };
         // SAFETY: a structure of numbers without gaps.
-        let memory: [u8; size_of::<Request>()] = unsafe { std::mem::transmute(request) };
+        let memory: [u8; size_of::<PatchRequest>()] = unsafe { std::mem::transmute(request) };
         assert_eq!(request.bytes(), memory);
         let reply = Reply { state: 1, error: -2, step: 3, modules: 4, words: 5, left: 6, others: 7, gone: 8 };
         // SAFETY: as above.

@@ -23,12 +23,12 @@ pub struct Roster {
     /// Each cell's description and executable, in the order of the allocators' names.
     pub cells: Vec<(Description, PathBuf)>,
     /// The paths that were refused, each with the reason.
-    pub refused: Vec<(PathBuf, Refusal)>,
+    pub refused: Vec<(PathBuf, CellRefusal)>,
 }
 
 /// Why a file, or a folder, gives no cell.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum CellRefusal {
     /// It is a cell of ours, of another build than the command.
     #[error("is of another build: {0}")]
     OtherBuild(String),
@@ -45,7 +45,7 @@ impl Roster {
         let mut roster = Roster::default();
         for folder in folders {
             let paths = cells_in(folder, packages).unwrap_or_else(|error| {
-                let why = Refusal::NoCell(format!("looking for cells: {}", cause(&error, folder)));
+                let why = CellRefusal::NoCell(format!("looking for cells: {}", cause(&error, folder)));
                 roster.refused.push((folder.clone(), why));
                 Vec::new()
             });
@@ -93,7 +93,7 @@ impl Roster {
             return Ok(self);
         }
         let refused: String = self.refused().map(|reason| format!("\n  {reason}")).collect();
-        if !self.refused.iter().all(|(_, why)| matches!(why, Refusal::OtherBuild(_))) {
+        if !self.refused.iter().all(|(_, why)| matches!(why, CellRefusal::OtherBuild(_))) {
             return Err(Error::Cell(format!("none of the cells can be used:{refused}")));
         }
         Err(Error::Cell(format!(
@@ -142,8 +142,8 @@ pub fn bare_environment() -> BTreeMap<String, String> {
 }
 
 /// Asks a cell for its description, in an environment.
-pub fn describe(path: &Path, environment: &BTreeMap<String, String>) -> std::result::Result<Description, Refusal> {
-    let description = answered(path, environment).map_err(Refusal::NoCell)?;
+pub fn describe(path: &Path, environment: &BTreeMap<String, String>) -> std::result::Result<Description, CellRefusal> {
+    let description = answered(path, environment).map_err(CellRefusal::NoCell)?;
     same_build(&description.build)?;
     Ok(description)
 }
@@ -171,12 +171,12 @@ fn answered(path: &Path, environment: &BTreeMap<String, String>) -> std::result:
 }
 
 /// Our own cells must be of this build. An outside cell is identified by its own package and version.
-fn same_build(build: &Build) -> std::result::Result<(), Refusal> {
+fn same_build(build: &Build) -> std::result::Result<(), CellRefusal> {
     let this = Build::this();
     if build.package != this.package || build.id == this.id {
         return Ok(());
     }
-    Err(Refusal::OtherBuild(format!(
+    Err(CellRefusal::OtherBuild(format!(
         "wanted {} {} ({}), found {} {} ({})",
         this.revision, this.id, this.profile, build.revision, build.id, build.profile,
     )))
@@ -191,7 +191,8 @@ mod tests {
         let old =
             || (PathBuf::from("/old/cell-system"), same_build(&Build { id: "0".into(), ..Build::this() }).unwrap_err());
         // A path may have any name.
-        let broken = || (PathBuf::from("/of another build/cell-x"), Refusal::NoCell("`describe` failed: no".into()));
+        let broken =
+            || (PathBuf::from("/of another build/cell-x"), CellRefusal::NoCell("`describe` failed: no".into()));
         let said = |refused| Roster { refused, ..Roster::default() }.or_say_why().unwrap_err().to_string();
         let all_old = said(vec![old(), old()]);
         assert!(all_old.contains(

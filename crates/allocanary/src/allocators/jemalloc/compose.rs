@@ -4,14 +4,14 @@ use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::expected::CUT;
-use allocanary_facts::request::Request;
+use allocanary_facts::request::InstallSettings;
 use allocanary_facts::setting::PerCore;
 use allocanary_sys::sys;
 
 /// Writes `settings`, then the texts of the variables in `earlier`, into a static buffer, `narenas:2,tcache:false`, and
 /// points jemalloc's symbol at it. Later settings take precedence. jemalloc itself reads its own variables after these.
 #[inline]
-pub(crate) fn compose(request: &Request, rule: &PerCore, earlier: &[&CStr]) {
+pub(crate) fn compose(request: &InstallSettings, rule: &PerCore, earlier: &[&CStr]) {
     static TEXT: [AtomicU8; 4096] = [const { AtomicU8::new(0) }; 4096];
     let mut length = 0;
     let mut add = |parts: &[&[u8]]| {

@@ -24,7 +24,7 @@ use crate::error::{self, Pages};
 use crate::idle::{IdleThread, Uncached};
 use allocanary_facts::environment::Environment;
 use allocanary_facts::jemalloc::{ALSO, ENVIRONMENT, NAME, PER_CORE, SETTINGS};
-use allocanary_facts::request::Request;
+use allocanary_facts::request::InstallSettings;
 use allocanary_facts::setting::Setting;
 #[cfg(feature = "stats")]
 use allocanary_sys::sys::page_bytes;
@@ -152,7 +152,7 @@ impl Allocator for Jemalloc {
     }
 
     #[inline]
-    fn boot(&self, request: &Request) {
+    fn boot(&self, request: &InstallSettings) {
         // jemalloc reads the variable of its prefixed build itself, after the symbol. So that variable wins.
         compose(request, &PER_CORE, &[c"JE_MALLOC_CONF", c"MALLOC_CONF"]);
     }

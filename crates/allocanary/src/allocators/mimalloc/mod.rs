@@ -20,7 +20,7 @@ use crate::allocators::effect::{no_pool_pages, unless_thp_is, without_effect};
 use crate::error::{self, Pages};
 use allocanary_facts::environment::Environment;
 use allocanary_facts::mimalloc::{ALSO, ENVIRONMENT, NAME, SETTINGS};
-use allocanary_facts::request::{Request, Value};
+use allocanary_facts::request::{InstallSettings, Value};
 use allocanary_facts::setting::{Setting, SettingKind};
 
 /// The mimalloc that libmimalloc-sys builds.
@@ -143,7 +143,7 @@ impl Allocator for Mimalloc {
     }
 
     #[inline]
-    fn boot(&self, request: &Request) {
+    fn boot(&self, request: &InstallSettings) {
         for (name, value) in request.settings {
             let Some((number, in_kib)) = option_number(name) else { continue };
             value.with_text(None, |text| {

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use crate::allocator::{Counters, PerCore, Uses};
 use crate::allocators::effect::{no_pool_pages, unless_thp_is, without_effect};
 use crate::error;
-use allocanary_facts::request::{Decimal, Request};
+use allocanary_facts::request::{Decimal, InstallSettings};
 use allocanary_facts::system::PER_CORE;
 use allocanary_facts::system::glibc::{MALLOPT, SETTABLE, settings};
 use allocanary_sys::proc::maps;
@@ -31,7 +31,7 @@ static APPLIED: [AtomicI64; SETTABLE.len()] = [const { AtomicI64::new(-1) }; SET
 static NOW: [AtomicI64; SETTABLE.len()] = [const { AtomicI64::new(-1) }; SETTABLE.len()];
 
 #[inline]
-pub fn boot(request: &Request) {
+pub fn boot(request: &InstallSettings) {
     if request.settings.is_empty() {
         return;
     }

@@ -16,7 +16,7 @@ use crate::allocator::{Allocator, Cannot, Counters, Keeping, PerCore, Uses, seal
 use crate::error;
 use crate::idle::IdleThread;
 use allocanary_facts::environment::Environment;
-use allocanary_facts::request::Request;
+use allocanary_facts::request::InstallSettings;
 use allocanary_facts::setting::Setting;
 
 use allocanary_facts::system::{ENVIRONMENT, NAME};
@@ -139,7 +139,7 @@ impl Allocator for System {
     }
 
     #[inline]
-    fn boot(&self, request: &Request) {
+    fn boot(&self, request: &InstallSettings) {
         libc_malloc::boot(request);
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::allocator::{Counters, Keeping, PerCore, Uses};
 use crate::error;
-use allocanary_facts::request::Request;
+use allocanary_facts::request::InstallSettings;
 
 #[inline]
 pub fn each_effective(_each: &mut dyn FnMut(&str, &str)) {}
@@ -49,7 +49,7 @@ pub fn purge() {}
 pub fn give_back() {}
 
 #[inline]
-pub fn boot(_request: &Request) {}
+pub fn boot(_request: &InstallSettings) {}
 
 #[inline]
 pub fn most_arenas() -> error::Result<Option<u32>> {
