@@ -14,7 +14,7 @@ use crate::{
     CoreFile, Counted, Kernel, Live, Memory, Reading, State, Subject, Trouble, Unknown, Walk, Walked, best_of, counted,
     inside, parse_smaps, shares, walk_all,
 };
-use allocanary_walkers::{KNOWN, Known, build_id};
+use allocanary_walkers::{AllocatorMark, KNOWN, build_id};
 
 /// The most walks of a heap that changes, and the most programs of one process that are read one after the other.
 const TRIES: u32 = 3;
@@ -273,7 +273,7 @@ fn unwalked<'a>(live: &'a dyn Memory, walks: &[Result<Walk, Unknown>]) -> impl I
             Err(unknown) => unknown.allocator,
         })
         .collect();
-    let library = move |known: &Known| {
+    let library = move |known: &AllocatorMark| {
         if found.contains(&known.name) || known.is_below_others && !found.is_empty() {
             return None;
         }

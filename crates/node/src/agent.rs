@@ -12,7 +12,7 @@ use allocanary_sys::proc::stat::time;
 
 use crate::costs::Costs;
 use crate::group::Membership;
-use crate::known::{Known, rows};
+use crate::known::{ProcessRecord, rows};
 use crate::look::{Counting, Look, LookReply, LookRequest};
 use crate::names::PodNames;
 use crate::schedule::{Budget, Step, next, step};
@@ -48,7 +48,7 @@ pub struct Agent<W> {
     budget: Budget,
     /// Of profiles.
     for_profiles: Budget,
-    known: BTreeMap<Key, Known>,
+    known: BTreeMap<Key, ProcessRecord>,
     groups: BTreeMap<Membership, Charged>,
     names: PodNames,
     /// When the kubelet told them, in milliseconds since 1970.
@@ -118,7 +118,7 @@ impl<W: World> Agent<W> {
 
     /// The place of a process that was never tried and is worth it, whatever was spent.
     pub fn untried(&self, now: Duration) -> Option<usize> {
-        let waiting = |one: &Known| one.waiting(now);
+        let waiting = |one: &ProcessRecord| one.waiting(now);
         next(self.known.values().map(waiting), true)
             .filter(|at| self.known.values().nth(*at).is_some_and(|one| one.tried.is_none()))
     }
@@ -145,7 +145,10 @@ impl<W: World> Agent<W> {
                     one.has_stayed = true;
                     one
                 }
-                None => self.known.entry(key).or_insert_with(|| Known { has_stayed: is_first, ..Known::default() }),
+                None => self
+                    .known
+                    .entry(key)
+                    .or_insert_with(|| ProcessRecord { has_stayed: is_first, ..ProcessRecord::default() }),
             };
             (one.cpu, one.pid, one.name, one.status) = (time(stat.cpu()).as_millis() as u64, pid, stat.name, status);
             one.started = self.world.booted().saturating_add(time(key.start).as_millis() as u64);

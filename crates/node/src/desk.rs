@@ -20,7 +20,7 @@ type Made = OnceLock<Result<Bytes, String>>;
 
 /// A report, and the pages that somebody has asked for.
 #[derive(Debug, Default)]
-pub struct Shown {
+pub struct PublishedReport {
     /// The report.
     pub report: Arc<Report>,
     /// UIDs of pods and IDs of containers that have no name.
@@ -32,17 +32,17 @@ pub struct Shown {
     page: Made,
 }
 
-impl Shown {
+impl PublishedReport {
     /// A report of a count at this time.
-    pub fn new(report: Report, nameless: BTreeSet<String>, counted: Instant) -> Shown {
-        Shown { report: Arc::new(report), nameless, counted: Some(counted), ..Shown::default() }
+    pub fn new(report: Report, nameless: BTreeSet<String>, counted: Instant) -> PublishedReport {
+        PublishedReport { report: Arc::new(report), nameless, counted: Some(counted), ..PublishedReport::default() }
     }
 }
 
 /// The desk.
 #[derive(Debug, Default)]
 pub struct Desk {
-    shown: Mutex<Arc<Shown>>,
+    shown: Mutex<Arc<PublishedReport>>,
     told: Mutex<Option<Result<PodNames, String>>>,
     sent: Mutex<Option<Sent>>,
     #[cfg(feature = "otlp")]
@@ -55,7 +55,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Desk {
     /// Shows a report from now on.
-    pub fn show(&self, shown: Shown) {
+    pub fn show(&self, shown: PublishedReport) {
         let shown = Arc::new(shown);
         // The earlier one, which may be large, is given up after the lock.
         let _earlier = std::mem::replace(&mut *lock(&self.shown), shown);
@@ -64,7 +64,7 @@ impl Desk {
     }
 
     /// What is shown.
-    pub fn shown(&self) -> Arc<Shown> {
+    pub fn shown(&self) -> Arc<PublishedReport> {
         lock(&self.shown).clone()
     }
 
@@ -98,7 +98,7 @@ impl Desk {
 
 /// The pages. One without a count for `patience` is not well, and `/healthz` says so.
 pub fn pages(desk: &Arc<Desk>, show: Show, patience: Duration) -> Vec<HttpPage> {
-    let page = |path, kind, get: fn(&Shown, Show) -> Result<Bytes, String>| {
+    let page = |path, kind, get: fn(&PublishedReport, Show) -> Result<Bytes, String>| {
         let desk = desk.clone();
         HttpPage { path, kind, get: Get::Now(Box::new(move || get(&desk.shown(), show))) }
     };
@@ -155,7 +155,7 @@ mod tests {
             Get::Later(_) => panic!("{path} comes at once"),
         };
         let report = |node: &str| Report { node: node.into(), ..Report::default() };
-        let show = |node: &str| desk.show(Shown::new(report(node), BTreeSet::new(), Instant::now()));
+        let show = |node: &str| desk.show(PublishedReport::new(report(node), BTreeSet::new(), Instant::now()));
         show("n1");
         show("n2");
         assert_eq!(MADE.load(Ordering::Relaxed), 0);

@@ -15,7 +15,7 @@ use crate::world::Charged;
 
 /// A process.
 #[derive(Clone, Debug, Default)]
-pub struct Known {
+pub struct ProcessRecord {
     /// Its name.
     pub name: String,
     /// What is resident.
@@ -61,7 +61,7 @@ const ROOT: &str = "(no group)";
 /// The remedy that gives free pages back.
 const GIVE_BACK: &str = "give-back";
 
-impl Known {
+impl ProcessRecord {
     /// Its resident bytes now, by part: of its last reading, or what the kernel counts.
     pub fn parts(&self) -> Parts {
         let parts = match &self.heap {
@@ -114,11 +114,11 @@ impl Known {
 
 /// The rows of all processes. `groups` is asked once for each container.
 pub fn rows(
-    known: &BTreeMap<Key, Known>,
+    known: &BTreeMap<Key, ProcessRecord>,
     names: &PodNames,
     groups: &BTreeMap<Membership, Charged>,
 ) -> Vec<ContainerState> {
-    let mut by_place: BTreeMap<&Membership, Vec<&Known>> = BTreeMap::new();
+    let mut by_place: BTreeMap<&Membership, Vec<&ProcessRecord>> = BTreeMap::new();
     for one in known.values() {
         by_place.entry(&one.place).or_default().push(one);
     }
@@ -141,12 +141,12 @@ fn labels_of(row: &ContainerState) -> [String; 3] {
     [row.namespace.clone(), row.pod.clone(), row.container.clone()]
 }
 
-fn row(place: &Membership, all: &[&Known], names: &PodNames, charged: Charged) -> ContainerState {
+fn row(place: &Membership, all: &[&ProcessRecord], names: &PodNames, charged: Charged) -> ContainerState {
     let mut row =
         ContainerState { charged: charged.anonymous, quota_milli: charged.quota_milli(), ..ContainerState::default() };
     name(&mut row, place, names);
     row.processes = all.len() as u64;
-    let has_memory = |one: &&&Known| one.status.anonymous >= FEW;
+    let has_memory = |one: &&&ProcessRecord| one.status.anonymous >= FEW;
     row.unread = all.iter().filter(has_memory).filter(|one| one.heap.is_none()).count() as u64;
     row.read = read(all);
     all.iter().for_each(|one| row.parts += one.parts());
@@ -172,16 +172,16 @@ fn row(place: &Membership, all: &[&Known], names: &PodNames, charged: Charged) -
 }
 
 /// When the oldest reading was made, of the processes that have a part of the memory that counts. `None` if one of these was never read.
-fn read(all: &[&Known]) -> Option<u64> {
+fn read(all: &[&ProcessRecord]) -> Option<u64> {
     let whole = all.iter().fold(0_u64, |sum, one| sum.saturating_add(one.status.anonymous));
-    let counts = |one: &&&Known| one.status.anonymous.saturating_mul(SMALL) >= whole.max(1);
+    let counts = |one: &&&ProcessRecord| one.status.anonymous.saturating_mul(SMALL) >= whole.max(1);
     let times: Option<Vec<u64>> =
         all.iter().filter(counts).map(|one| one.heap.as_ref().map(|(read, _)| *read)).collect();
     times?.into_iter().min()
 }
 
 /// Arenas in use: as the allocator counts them, or else as they were met in a walk.
-fn arenas(one: &Known) -> Option<u64> {
+fn arenas(one: &ProcessRecord) -> Option<u64> {
     let own = one.allocator();
     let counted = one.counters.iter().flatten();
     let counted = counted.filter(|counters| (own == "jemalloc") == counters.active.is_some());
@@ -207,7 +207,7 @@ fn name(row: &mut ContainerState, place: &Membership, names: &PodNames) {
 }
 
 /// The allocators of the processes, and the version and settings of the one with the most memory.
-fn allocators(row: &mut ContainerState, all: &[&Known]) {
+fn allocators(row: &mut ContainerState, all: &[&ProcessRecord]) {
     let mut bytes: BTreeMap<&str, u64> = BTreeMap::new();
     for one in all {
         let sum = bytes.entry(one.allocator()).or_default();
@@ -230,7 +230,7 @@ fn allocators(row: &mut ContainerState, all: &[&Known]) {
 }
 
 /// The remedies of all processes, those with the most bytes first.
-fn bounds(all: &[&Known]) -> Vec<Bound> {
+fn bounds(all: &[&ProcessRecord]) -> Vec<Bound> {
     let mut sums: BTreeMap<&str, (u64, bool)> = BTreeMap::new();
     let own: Vec<Bound> = all.iter().flat_map(|one| one.bounds()).collect();
     for bound in &own {
@@ -247,16 +247,16 @@ fn bounds(all: &[&Known]) -> Vec<Bound> {
 mod tests {
     use super::*;
 
-    fn known(allocator: &str, anonymous: u64, live: u64) -> Known {
+    fn known(allocator: &str, anonymous: u64, live: u64) -> ProcessRecord {
         let mut parts = Parts::default();
         parts.add(Part::Live, live);
         parts.add(Part::Files, 50);
         let identity = ProcessIdentity { allocator: allocator.into(), ..ProcessIdentity::default() };
-        Known {
+        ProcessRecord {
             status: Status { resident: anonymous + 50, anonymous, swapped: 0 },
             identity: Some(identity),
             heap: Some((7, HeapState { parts, ..HeapState::default() })),
-            ..Known::default()
+            ..ProcessRecord::default()
         }
     }
 
@@ -277,11 +277,14 @@ mod tests {
         let units = ["/", "/a/user@0.service/dbus.service", "/a/user@1.service/dbus.service", "/x/y", "/z/y"];
         let paths: Vec<String> = own.chain(units.map(String::from)).collect();
         let place = |path: &String| Membership::parse(&format!("0::{path}\n"));
-        let all: BTreeMap<Key, Known> = paths
+        let all: BTreeMap<Key, ProcessRecord> = paths
             .iter()
             .zip(1..)
             .map(|(path, pid)| {
-                (Key { pid, start: 1, program: (0, 0) }, Known { place: place(path), ..known("glibc", 1 << 20, 0) })
+                (
+                    Key { pid, start: 1, program: (0, 0) },
+                    ProcessRecord { place: place(path), ..known("glibc", 1 << 20, 0) },
+                )
             })
             .collect();
         let rows = rows(&all, &names, &BTreeMap::new());
@@ -290,9 +293,9 @@ mod tests {
         assert_eq!(rows.iter().map(|row| row.processes).sum::<u64>(), paths.len() as u64);
     }
 
-    fn one(all: Vec<Known>) -> ContainerState {
+    fn one(all: Vec<ProcessRecord>) -> ContainerState {
         let keys = (1..).map(|pid| Key { pid, start: 1, program: (0, 0) });
-        let known: BTreeMap<Key, Known> = keys.zip(all).collect();
+        let known: BTreeMap<Key, ProcessRecord> = keys.zip(all).collect();
         let mut rows = rows(&known, &PodNames::default(), &BTreeMap::new());
         assert_eq!(rows.len(), 1);
         rows.remove(0)
@@ -303,7 +306,7 @@ mod tests {
         let row = one(vec![known("glibc", 100 << 20, 80 << 20), known("glibc", 10 << 20, 20 << 20)]);
         assert_eq!(row.resident(), (110 << 20) + 100);
         assert_eq!(row.parts.of(Part::Unknown), 20 << 20, "it has grown since it was read");
-        let fresh = Known { heap: None, ..known("glibc", 5 << 20, 0) };
+        let fresh = ProcessRecord { heap: None, ..known("glibc", 5 << 20, 0) };
         let row = one(vec![fresh]);
         assert_eq!((row.parts.of(Part::Unknown), row.parts.of(Part::Files)), (5 << 20, 50));
         assert_eq!((row.unread, row.read), (1, None), "what is not known has no age, and is counted");
@@ -315,7 +318,7 @@ mod tests {
         assert_eq!(both.allocator, "glibc+jemalloc");
         let shell = one(vec![known("glibc", 1 << 20, 0), known("jemalloc", 50 << 20, 0)]);
         assert_eq!(shell.allocator, "jemalloc");
-        let unread = || Known { identity: None, heap: None, ..known("", 10 << 20, 0) };
+        let unread = || ProcessRecord { identity: None, heap: None, ..known("", 10 << 20, 0) };
         assert_eq!(one(vec![unread()]).allocator, "unknown");
         assert_eq!(one(vec![unread(), known("glibc", 10 << 20, 0)]).allocator, "glibc", "the label does not change");
     }
@@ -324,9 +327,9 @@ mod tests {
     fn the_age_is_that_of_the_processes_that_matter() {
         let at = |time, mib: u64| {
             let one = known("glibc", mib << 20, 0);
-            Known { heap: one.heap.map(|(_, heap)| (time, heap)), ..one }
+            ProcessRecord { heap: one.heap.map(|(_, heap)| (time, heap)), ..one }
         };
-        let unread = |mib: u64| Known { heap: None, ..known("glibc", mib << 20, 0) };
+        let unread = |mib: u64| ProcessRecord { heap: None, ..known("glibc", mib << 20, 0) };
         assert_eq!(one(vec![at(50, 100), at(70, 100)]).read, Some(50));
         let small = one(vec![at(50, 100), at(2, 1), unread(2)]);
         assert_eq!((small.read, small.unread), (Some(50), 1), "a shell that has just started changes nothing");
@@ -346,7 +349,7 @@ mod tests {
         };
         assert_eq!(one(vec![with(Some(5)), with(Some(7)), known("go", 1 << 20, 0)]).mapped, Some(12));
         assert_eq!(one(vec![with(Some(5)), with(None)]).mapped, None, "half of it is not the sum");
-        let none = Known { counters: Some(vec![Counters::default()]), ..known("go", 1 << 20, 0) };
+        let none = ProcessRecord { counters: Some(vec![Counters::default()]), ..known("go", 1 << 20, 0) };
         assert_eq!(one(vec![none]).arenas, None, "an allocator without arenas has no count of them");
     }
 
@@ -357,8 +360,9 @@ mod tests {
         heap.parts.add(Part::FreePages, 40 << 20);
         let bound = |remedy: &str, mib: u64| Bound { remedy: remedy.into(), bytes: mib << 20, exact: true };
         heap.bounds = vec![bound("give-back", 40), bound("arena_max", 90)];
-        let given =
-            |one_now: &Known| one(vec![one_now.clone()]).bounds.iter().map(|one| one.bytes >> 20).collect::<Vec<_>>();
+        let given = |one_now: &ProcessRecord| {
+            one(vec![one_now.clone()]).bounds.iter().map(|one| one.bytes >> 20).collect::<Vec<_>>()
+        };
         assert_eq!(given(&shrunk), [90, 40]);
         shrunk.status = Status { resident: (70 << 20) + 50, anonymous: 70 << 20, swapped: 0 };
         assert_eq!(given(&shrunk), [70, 10], "it has given 30 MiB back since it was read");
@@ -381,7 +385,7 @@ mod tests {
         let row = one(vec![
             with(&[("give-back", 10, true), ("arena_max", 50, false)]),
             with(&[("give-back", 20, true), ("idle", 5, false)]),
-            Known { heap: None, ..known("glibc", 1 << 20, 0) },
+            ProcessRecord { heap: None, ..known("glibc", 1 << 20, 0) },
         ]);
         let told: Vec<_> = row.bounds.iter().map(|one| (one.remedy.as_str(), one.bytes, one.exact)).collect();
         assert_eq!(told, [("arena_max", 50, false), ("give-back", 30, true), ("idle", 5, false)]);

@@ -16,7 +16,7 @@ use crate::agent::Agent;
 use crate::asking::Asking;
 use crate::client::{Trust, fetch, runtime};
 use crate::costs::{Clock, Costs, Work, resident};
-use crate::desk::{Desk, Shown, pages};
+use crate::desk::{Desk, PublishedReport, pages};
 use crate::look::{Look, NoProfile};
 use crate::names::PodNames;
 #[cfg(feature = "otlp")]
@@ -222,7 +222,7 @@ fn show_now<W: World>(runner: &mut Runner<W>, desk: &Desk) {
     report
         .problems
         .extend(report.own.sent.iter().filter(|sent| !sent.problem.is_empty()).map(|sent| sent.problem.clone()));
-    desk.show(Shown::new(report, runner.agent.nameless(), runner.counted));
+    desk.show(PublishedReport::new(report, runner.agent.nameless(), runner.counted));
 }
 
 /// The loop: it ends never.

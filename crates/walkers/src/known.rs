@@ -2,7 +2,7 @@
 
 /// By what an allocator is known whose heap no walker has found.
 #[derive(Debug)]
-pub struct Known {
+pub struct AllocatorMark {
     /// Its name in readings.
     pub name: &'static str,
     /// The beginnings of its libraries' names.

@@ -46,7 +46,7 @@ mod window;
 pub use allocanary_sys::proc::{Mapping, parse_maps};
 pub use allocanary_text::parts::{OF_HEAP, PARTS, Part, Parts};
 pub use fact::Fact;
-pub use known::Known;
+pub use known::AllocatorMark;
 pub use layout::{BlockKind, HeapBlock, Layout, Stretch};
 pub use memory::{Memory, ThreadId};
 pub use pages::{PAGE, Pages, Run, State};
@@ -56,7 +56,7 @@ pub use walks::{ALL, Walked, best_of, walk_all};
 pub use window::Window;
 
 /// Every allocator that is known in one of these ways. Problems are told in this order.
-pub const KNOWN: &[Known] =
+pub const KNOWN: &[AllocatorMark] =
     &[jemalloc::KNOWN, mimalloc::KNOWN, tcmalloc::KNOWN, snmalloc::KNOWN, musl::KNOWN, system::KNOWN];
 
 /// The texts, reversed, each with its allocator's name.

@@ -10,7 +10,7 @@ use super::{fleet, terminal};
 use crate::args::TryFlags;
 use allocanary_measure::trial::estimate::Word;
 use allocanary_measure::trial::replicas::{Replica, Replicas, find};
-use allocanary_measure::trial::steps::{Known, steps};
+use allocanary_measure::trial::steps::{WorkloadFacts, steps};
 use allocanary_measure::trial::verdict::judge;
 use allocanary_measure::trial::{Target, Variable};
 use allocanary_rows::error::{Error, Result};
@@ -76,7 +76,7 @@ fn first(target: &Target, lines: &[Variable], flags: &TryFlags, found: Option<&R
     }
     let known = found.map(|found| found.namespace.as_str()).filter(|name| !name.is_empty());
     let namespace = target.namespace.as_deref().or(known).unwrap_or("default");
-    let known = Known { namespace, container, pod: newest(replicas) };
+    let known = WorkloadFacts { namespace, container, pod: newest(replicas) };
     let (urls, files): (Vec<&String>, Vec<&String>) = flags.nodes.iter().partition(|node| node.contains("://"));
     let folder = flags.out_dir.as_deref().unwrap_or(Path::new("readings"));
     let read = Words::new("allocanary try").word(&flags.workload).word("--env").word(&flags.env);

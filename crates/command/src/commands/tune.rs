@@ -40,7 +40,7 @@ use allocanary_text::paste::Words;
 use allocanary_text::units::show_duration;
 
 use answer::Job;
-use shown::Shown;
+use shown::TuneOutput;
 use subject::Subject;
 
 /// The files of an answer.
@@ -95,7 +95,7 @@ pub fn run(flags: &TuneFlags) -> Result<ExitCode> {
         Some(started) => Box::new(allocanary_study::session::Program::new(&started.launcher)),
         None => Box::new(Linked::new(&subject.roster)),
     };
-    let mut shown = Shown::new(&descriptions);
+    let mut shown = TuneOutput::new(&descriptions);
     let (file, interrupted) = (subject.file.clone(), watch_interrupts());
     let job = cells::Job { executor: &*executor, cells: descriptions.clone(), file, budget: Some(budget), interrupted };
     let mut source = Cells::new(job, &target, store, &mut shown)?;

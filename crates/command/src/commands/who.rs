@@ -98,7 +98,7 @@ pub fn run(flags: &WhoFlags) -> Result<ExitCode> {
         terminal::tell(format_args!("{format}: {}", file.display()));
     }
     let look = terminal::look();
-    let shown = reports::Shown { order, top: flags.top.map(|top| top as usize) };
+    let shown = reports::SiteDisplay { order, top: flags.top.map(|top| top as usize) };
     if let Some(text) = flags.callers.as_ref().filter(|_| !flags.output.short) {
         let site = picked::name(&found, "--callers", text)?;
         let tree = callers::of(&taken, resident.as_ref(), &groups, &mut names, &found, &site, by_default);

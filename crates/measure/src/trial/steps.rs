@@ -22,7 +22,7 @@ pub struct Step {
 
 /// What is known of the workload.
 #[derive(Clone, Debug)]
-pub struct Known<'a> {
+pub struct WorkloadFacts<'a> {
     /// Its namespace.
     pub namespace: &'a str,
     /// The container that gets the variables.
@@ -38,7 +38,7 @@ pub const LABEL: &str = "allocanary-try";
 /// The error names a name that Kubernetes does not allow, because a shell would interpret it.
 pub fn steps(
     target: &Target,
-    known: &Known,
+    known: &WorkloadFacts,
     lines: &[Variable],
     read: Words,
     judge: Words,
@@ -228,7 +228,7 @@ mod tests {
     fn steps_of(target: &str, container: &str, pod: Option<&str>) -> Result<Vec<Step>, String> {
         let lines =
             Variable::parse_all("MALLOC_ARENA_MAX=1 \"X=it's\" 'Y=$(HOME) \"allocanary-try\":\"@revision@\"'").unwrap();
-        let known = Known { namespace: "shop", container, pod };
+        let known = WorkloadFacts { namespace: "shop", container, pod };
         steps(&Target::parse(target).unwrap(), &known, &lines, Words::new("read"), Words::new("judge"))
     }
 

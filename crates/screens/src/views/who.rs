@@ -27,14 +27,14 @@ const TOP: usize = 15;
 
 /// How sites are shown.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Shown {
+pub struct SiteDisplay {
     /// The order of the sites; `None` means [`Order::of`].
     pub order: Option<Order>,
     /// The number of sites; `None` means 15, and all of them for a script.
     pub top: Option<usize>,
 }
 
-impl Shown {
+impl SiteDisplay {
     fn order(self, found: &SiteReport) -> Order {
         self.order.unwrap_or_else(|| Order::of(found))
     }
@@ -42,7 +42,7 @@ impl Shown {
 
 /// The answer, the pages, the first sites, and what limits the accuracy of the figures. With `under`, the same of
 /// another allocator.
-pub fn text(found: &SiteReport, under: Option<&Under>, shown: Shown, look: &Look) -> String {
+pub fn text(found: &SiteReport, under: Option<&Under>, shown: SiteDisplay, look: &Look) -> String {
     let answer = crate::draw::wrapped(&sentence(found, under), look.width.into());
     let when = show_duration(Duration::from_nanos(found.nanos));
     let title = format!("Pages of the heap, {} ({when} after the {})", found.moment.words, begin(found));
@@ -131,7 +131,7 @@ fn of_pages(found: &SiteReport) -> Value {
 }
 
 /// The whole result for a script.
-pub fn json(found: &SiteReport, under: Option<&Under>, shown: Shown) -> String {
+pub fn json(found: &SiteReport, under: Option<&Under>, shown: SiteDisplay) -> String {
     let by = BYS.iter().find(|(_, by)| *by == found.by).map_or("", |(name, _)| name);
     let top = shown.top.unwrap_or(usize::MAX);
     let sites = |found: &SiteReport| -> Vec<Value> {
@@ -207,7 +207,7 @@ fn pages(found: &SiteReport, title: &str, look: &Look) -> String {
     format!("{}\n{}", title_of(title, look), columns(&table, look))
 }
 
-fn sites(found: &SiteReport, there: &str, how: Shown, look: &Look) -> String {
+fn sites(found: &SiteReport, there: &str, how: SiteDisplay, look: &Look) -> String {
     let is_wide = look.width >= WIDE;
     let is_known = found.one_in.is_none();
     let show = |bytes: u64| Unit::Bytes.show(bytes as f64);

@@ -16,7 +16,7 @@ use extents::Extents;
 use release::JemallocRelease;
 use rtree::Tree;
 
-use crate::known::Known;
+use crate::known::AllocatorMark;
 use crate::walk::empty;
 use crate::{Check, Forecast, Memory, Unknown, Walk, Walker};
 
@@ -31,8 +31,8 @@ pub const WALKER: Walker = Walker {
 };
 
 /// By what it is known where it was not walked.
-pub(super) const KNOWN: Known =
-    Known { name: NAME, libraries: &["libjemalloc"], text: Some(b">collamej<"), is_below_others: false };
+pub(super) const KNOWN: AllocatorMark =
+    AllocatorMark { name: NAME, libraries: &["libjemalloc"], text: Some(b">collamej<"), is_below_others: false };
 
 fn walk(memory: &dyn Memory) -> Option<Result<Walk, Unknown>> {
     let trees = rtree::find(memory);

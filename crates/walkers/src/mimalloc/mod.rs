@@ -18,7 +18,7 @@ use arena::MiArena;
 use map::{MapPages, PageMap};
 use owners::Owned;
 
-use crate::known::Known;
+use crate::known::AllocatorMark;
 use crate::walk::empty;
 use crate::{Check, Forecast, Memory, Unknown, Walk, Walker};
 
@@ -33,8 +33,8 @@ pub const WALKER: Walker = Walker {
 };
 
 /// By what it is known where it was not walked.
-pub(super) const KNOWN: Known =
-    Known { name: NAME, libraries: &["libmimalloc"], text: Some(b" :rorre :collamim"), is_below_others: false };
+pub(super) const KNOWN: AllocatorMark =
+    AllocatorMark { name: NAME, libraries: &["libmimalloc"], text: Some(b" :rorre :collamim"), is_below_others: false };
 
 fn walk(memory: &dyn Memory) -> Option<Result<Walk, Unknown>> {
     let maps = map::find(memory);

@@ -13,7 +13,7 @@ mod tests;
 use context::Context;
 use release::{CLASSES, LARGE, UNIT};
 
-use crate::known::Known;
+use crate::known::AllocatorMark;
 use crate::walk::empty;
 use crate::{Check, Memory, Unknown, Walk, Walker};
 
@@ -28,7 +28,7 @@ pub const WALKER: Walker = Walker {
 };
 
 /// By what it is known where it was not walked.
-pub(super) const KNOWN: Known = Known {
+pub(super) const KNOWN: AllocatorMark = AllocatorMark {
     name: NAME,
     libraries: &["ld-musl"],
     // Of its table of errors: its malloc has no text.

@@ -37,7 +37,7 @@ use memories::Memories;
 use structures::Structures;
 pub(crate) use version::of_file as release_of_file;
 
-use crate::known::Known;
+use crate::known::AllocatorMark;
 use crate::{BlockKind, Forecast, Memory, State, Unknown, Walk, Walker};
 
 /// The walker.
@@ -48,8 +48,8 @@ pub const WALKER: Walker = Walker {
 };
 
 /// How it is named if it was not walked. Its text is not searched, because it is in every statically linked program.
-pub(super) const KNOWN: Known =
-    Known { name: NAME, libraries: &["libc.so.6", "libc-2."], text: None, is_below_others: true };
+pub(super) const KNOWN: AllocatorMark =
+    AllocatorMark { name: NAME, libraries: &["libc.so.6", "libc-2."], text: None, is_below_others: true };
 
 const NAME: &str = "glibc";
 

@@ -13,7 +13,7 @@ mod tests;
 use blocks::SpanBlocks;
 use map::SpanMap;
 
-use crate::known::Known;
+use crate::known::AllocatorMark;
 use crate::walk::empty;
 use crate::{Check, Forecast, Memory, Unknown, Walk, Walker};
 
@@ -28,8 +28,8 @@ pub const WALKER: Walker = Walker {
 };
 
 /// By what it is known where it was not walked.
-pub(super) const KNOWN: Known =
-    Known { name: NAME, libraries: &["libtcmalloc"], text: Some(b" :collamct"), is_below_others: false };
+pub(super) const KNOWN: AllocatorMark =
+    AllocatorMark { name: NAME, libraries: &["libtcmalloc"], text: Some(b" :collamct"), is_below_others: false };
 
 fn walk(memory: &dyn Memory) -> Option<Result<Walk, Unknown>> {
     let maps = map::find(memory);

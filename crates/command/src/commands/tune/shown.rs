@@ -7,20 +7,20 @@ use allocanary_rows::sample::Sample;
 use allocanary_study::search::cells::SearchProgress;
 
 /// Shows one stage after the other.
-pub struct Shown<'a> {
+pub struct TuneOutput<'a> {
     cells: &'a [Description],
     /// The progress of the present stage.
     progress: Option<Progress>,
 }
 
-impl<'a> Shown<'a> {
+impl<'a> TuneOutput<'a> {
     /// Shows nothing yet. The descriptions of the available cells estimate the time.
     pub fn new(cells: &'a [Description]) -> Self {
-        Shown { cells, progress: None }
+        TuneOutput { cells, progress: None }
     }
 }
 
-impl SearchProgress for Shown<'_> {
+impl SearchProgress for TuneOutput<'_> {
     fn stage(&mut self, stage: &str, candidates: usize, new: &[Cell]) {
         let progress = Progress::new(vec![Stretch::new(new, self.cells, None)]);
         progress.say(&format!("{stage}: {candidates} candidates, {} new rows", new.len()));

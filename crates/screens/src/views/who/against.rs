@@ -250,13 +250,13 @@ What sites hold, requested and pinned, by function (MiB)
     #[test]
     fn an_earlier_output_is_as_good_as_the_trace() {
         let found = found();
-        let read = before(&super::super::json(&found, None, super::super::Shown::default())).unwrap();
+        let read = before(&super::super::json(&found, None, super::super::SiteDisplay::default())).unwrap();
         assert_eq!(read, Before::of(&found));
-        let error =
-            before(&super::super::json(&found, None, super::super::Shown { top: Some(1), order: None })).unwrap_err();
+        let error = before(&super::super::json(&found, None, super::super::SiteDisplay { top: Some(1), order: None }))
+            .unwrap_err();
         assert!(error.contains("without --top"), "{error}");
         let order = Some(allocanary_who::Order::Pinned);
-        let of = |top| super::super::json(&found, None, super::super::Shown { top: Some(top), order });
+        let of = |top| super::super::json(&found, None, super::super::SiteDisplay { top: Some(top), order });
         // The third site pins nothing, and has live bytes. The fourth has neither.
         assert!(before(&of(2)).unwrap_err().contains("without --top"), "{}", of(2));
         assert_eq!(before(&of(3)).unwrap().sites.len(), 3);

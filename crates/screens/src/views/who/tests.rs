@@ -98,8 +98,8 @@ What limits these figures
 ";
 
 /// Shows this many sites, those that pin most first.
-fn top(top: usize) -> Shown {
-    Shown { top: Some(top), order: Some(Order::Pinned) }
+fn top(top: usize) -> SiteDisplay {
+    SiteDisplay { top: Some(top), order: Some(Order::Pinned) }
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn of_a_window_there_is_a_row_of_what_is_older() {
 ";
     assert!(said.contains(wanted) && said.contains("when idle (12.3 s after the begin of the window)"), "{said}");
     assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
-    let value: Value = serde_json::from_str(&json(&found, None, Shown::default())).unwrap();
+    let value: Value = serde_json::from_str(&json(&found, None, SiteDisplay::default())).unwrap();
     let answer = &value["answers"][0];
     assert_eq!((&answer["before_window_bytes"], &answer["freed_from_before"]), (&json!(3 * MIB), &json!(1234)));
     assert_eq!(answer["outside_bytes"], Value::Null, "what of it is no heap is not known");
@@ -215,7 +215,7 @@ fn another_allocator_has_its_own_pages_and_sites() {
         there.split_once("\nSites by function under jemalloc:narenas=1: 4, those that pin most first\n").unwrap();
     assert!(sites.lines().nth(1).is_some_and(|line| line.starts_with("  _sdsnewlen")), "{said}");
     assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
-    let value: Value = serde_json::from_str(&json(&found(), Some(&under), Shown::default())).unwrap();
+    let value: Value = serde_json::from_str(&json(&found(), Some(&under), SiteDisplay::default())).unwrap();
     let there = &value["answers"][0]["under"];
     assert_eq!((&there["candidate"], &there["pages_bytes"]), (&json!("jemalloc:narenas=1"), &json!(51 * MIB)));
     assert_eq!(
@@ -229,7 +229,7 @@ fn each_order_has_its_largest_first_and_the_default_follows_from_what_is_pinned(
     let mut found = found();
     found.sites[2].slope = Some(Slope { per_second: 9e9, low: 0.0, high: 1e10 });
     let first = |found: &SiteReport, order| {
-        let value: Value = serde_json::from_str(&json(found, None, Shown { order, top: Some(1) })).unwrap();
+        let value: Value = serde_json::from_str(&json(found, None, SiteDisplay { order, top: Some(1) })).unwrap();
         (value["sort"].as_str().unwrap().to_string(), value["sites"][0]["name"].as_str().unwrap().to_string())
     };
     let wanted =
@@ -241,7 +241,7 @@ fn each_order_has_its_largest_first_and_the_default_follows_from_what_is_pinned(
     // Little is pinned, so the question is which site holds the heap.
     found.pages.shares.iter_mut().for_each(|share| (share.live, share.pinned) = (share.live + share.pinned, 0));
     assert_eq!(first(&found, None), ("requested".into(), "_sdsnewlen".into()));
-    let said = text(&found, None, Shown::default(), &Look { color: false, width: 80 });
+    let said = text(&found, None, SiteDisplay::default(), &Look { color: false, width: 80 });
     assert!(said.contains("Sites by function: 4, those that hold most first"), "{said}");
 }
 
