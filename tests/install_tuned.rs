@@ -21,7 +21,7 @@ fn the_set_is_in_force_but_for_what_the_program_sets() {
 fn what_code_sets_can_be_read_in_the_process() {
     let pid = std::process::id();
     let surroundings = allocanary_doctor::host::Surroundings::of(pid);
-    let notices = allocanary_doctor::process::Process::look_at(pid, surroundings).unwrap().notices;
+    let notices = allocanary_doctor::process::ProcessFacts::look_at(pid, surroundings).unwrap().notices;
     assert_eq!(notices.len(), 1, "{notices:?}");
     let arenas = allocanary::container::Cpus::here().arenas(1);
     assert!(!notices[0].preload && notices[0].allocator == "jemalloc", "{notices:?}");

@@ -7,7 +7,7 @@ use std::path::Path;
 use allocanary_testing::skipped::skipped;
 use allocanary_trace::builder::TraceBuilder;
 use allocanary_trace::coder::{Event, How};
-use allocanary_trace::stacks::{Node, Stacks};
+use allocanary_trace::stacks::{StackNode, Stacks};
 use tempfile::{TempDir, tempdir};
 
 use super::bounded::Bounded;
@@ -239,8 +239,8 @@ fn a_wrapper_is_passed_over_and_the_callers_of_a_site_are_a_tree() {
 /// `0x30` keeps 200 pages in one block.
 fn planted(folder: &Path) {
     let mut builder = TraceBuilder::with_stacks(4096, 1);
-    let node = |pc| Node { parent: 0, pc, module: 0 };
-    let nodes = vec![Node::default(), node(0x10), node(0x20), node(0x30)];
+    let node = |pc| StackNode { parent: 0, pc, module: 0 };
+    let nodes = vec![StackNode::default(), node(0x10), node(0x20), node(0x30)];
     builder.tables(&Stacks { nodes, modules: Vec::new() });
     let address = |at: u64, offset: u64| 0x10_0000 + at * 0x4000 + offset;
     let malloc = |address, size| Event::New { how: How::Malloc, address, size };

@@ -8,7 +8,7 @@ use allocanary_heap::Memory;
 
 use crate::contents::{Holder, Inside, KindRow, Leaked, Lost, Retained};
 use crate::dominators::{self, Retains};
-use crate::holders::{Holders, Key};
+use crate::holders::{HolderKey, Holders};
 use crate::kinds::{Kinds, TypedBlocks};
 use crate::leaks::Leak;
 use crate::links::Links;
@@ -177,23 +177,23 @@ pub fn retained(
     dominators::largest(heap, links, &found.entries, &kind).into_iter().map(one).collect()
 }
 
-fn name(heap: &TypedBlocks, key: Key, names: &HolderNames, open: &Open) -> String {
+fn name(heap: &TypedBlocks, key: HolderKey, names: &HolderNames, open: &Open) -> String {
     let thread = |index: u32| match names.threads.get(index as usize) {
         Some(thread) if !thread.name.is_empty() => format!("thread {} ({})", thread.name, thread.tid),
         Some(thread) => format!("thread {}", thread.tid),
         None => "a thread".into(),
     };
     match key {
-        Key::Python(index) => names.variables.get(index as usize).map(|one| one.name.clone()).unwrap_or_default(),
-        Key::Variable(at) => heap.modules.variable(at, open).unwrap_or_else(|| format!("memory at {at:#x}")),
-        Key::ThreadLocal(index) => format!("variables of {}", thread(index)),
-        Key::Stack(index) => format!("stack of {}", thread(index)),
-        Key::Registers(index) => format!("registers of {}", thread(index)),
-        Key::Mapping(index) => match heap.copy.mappings().get(index as usize) {
+        HolderKey::Python(index) => names.variables.get(index as usize).map(|one| one.name.clone()).unwrap_or_default(),
+        HolderKey::Variable(at) => heap.modules.variable(at, open).unwrap_or_else(|| format!("memory at {at:#x}")),
+        HolderKey::ThreadLocal(index) => format!("variables of {}", thread(index)),
+        HolderKey::Stack(index) => format!("stack of {}", thread(index)),
+        HolderKey::Registers(index) => format!("registers of {}", thread(index)),
+        HolderKey::Mapping(index) => match heap.copy.mappings().get(index as usize) {
             Some(mapping) if !mapping.name.is_empty() => format!("memory of {}", mapping.name),
             Some(mapping) => format!("other memory at {:#x}", mapping.from),
             None => "other memory".into(),
         },
-        Key::Unsure => "moving: reached in another reading only".into(),
+        HolderKey::Unsure => "moving: reached in another reading only".into(),
     }
 }

@@ -19,7 +19,7 @@ use crate::roots::RootKind;
 
 /// A holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Key {
+pub enum HolderKey {
     /// A variable of a module of Python, by its place.
     Python(u32),
     /// A variable, by its first address; without a symbol a word of it.
@@ -52,10 +52,10 @@ pub struct Sum {
 /// All holders.
 pub struct Holders {
     /// In the order in which they were met.
-    pub all: Vec<(Key, Sum)>,
+    pub all: Vec<(HolderKey, Sum)>,
     /// Whether variables point to a block.
     pub entries: Vec<bool>,
-    known: HashMap<Key, u32>,
+    known: HashMap<HolderKey, u32>,
 }
 
 /// The colour of a block that nothing or several holders lead to.
@@ -87,7 +87,7 @@ impl Holders {
                     holder
                 }
                 From::Unsure | From::Nothing => {
-                    let holder = holders.place(Key::Unsure);
+                    let holder = holders.place(HolderKey::Unsure);
                     paths.begin(holder, block, kind(block), 0);
                     holder
                 }
@@ -101,7 +101,7 @@ impl Holders {
         (holders, paths)
     }
 
-    fn place(&mut self, key: Key) -> u32 {
+    fn place(&mut self, key: HolderKey) -> u32 {
         *self.known.entry(key).or_insert_with(|| {
             self.all.push((key, Sum::default()));
             self.all.len() as u32 - 1
@@ -170,17 +170,17 @@ fn flow(blocks: &Blocks, heap: &TypedBlocks, colours: &mut [u32], queue: &mut Ve
 }
 
 /// Who has the root at an address, and how far behind the holder's beginning it is.
-fn key(modules: &Modules, place: RootKind, at: u64, open: &Open) -> (Key, u64) {
+fn key(modules: &Modules, place: RootKind, at: u64, open: &Open) -> (HolderKey, u64) {
     match place {
         RootKind::Global(_) => match modules.bounds(at, open) {
-            Some((from, _)) => (Key::Variable(from), at.wrapping_sub(from)),
-            None => (Key::Variable(at), 0),
+            Some((from, _)) => (HolderKey::Variable(from), at.wrapping_sub(from)),
+            None => (HolderKey::Variable(at), 0),
         },
-        RootKind::Python(index) => (Key::Python(index), 0),
-        RootKind::ThreadLocal(thread) => (Key::ThreadLocal(thread), 0),
-        RootKind::Stack(thread) => (Key::Stack(thread), 0),
-        RootKind::Registers(thread) => (Key::Registers(thread), 0),
-        RootKind::Mapping(mapping) => (Key::Mapping(mapping), 0),
+        RootKind::Python(index) => (HolderKey::Python(index), 0),
+        RootKind::ThreadLocal(thread) => (HolderKey::ThreadLocal(thread), 0),
+        RootKind::Stack(thread) => (HolderKey::Stack(thread), 0),
+        RootKind::Registers(thread) => (HolderKey::Registers(thread), 0),
+        RootKind::Mapping(mapping) => (HolderKey::Mapping(mapping), 0),
     }
 }
 

@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use allocanary_heap::{Mapping, Memory, PAGE};
 use allocanary_process::Opened;
-use allocanary_process::elf::{self, Elf, SymbolKind, Table};
+use allocanary_process::elf::{self, Elf, SymbolKind, SymbolSection};
 
 /// Opens the file of a mapping.
 pub type Open<'a> = dyn Fn(&Mapping) -> Option<Rc<Opened>> + 'a;
@@ -176,7 +176,7 @@ fn symbols(mapping: &Mapping, open: &Open) -> Option<Vec<Symbol>> {
     let file = open(mapping)?;
     let cache = elf::cache(&file);
     let elf = Elf::of(&cache)?;
-    let tables = [Table::Full, Table::Dynamic].map(|table| elf.symbols(table).into_iter().flatten());
+    let tables = [SymbolSection::Full, SymbolSection::Dynamic].map(|table| elf.symbols(table).into_iter().flatten());
     let is_variable =
         |symbol: &elf::Symbol<'_>| symbol.kind == SymbolKind::Variable && symbol.is_defined && symbol.bytes > 0;
     let variables = tables.into_iter().flatten().filter(is_variable);

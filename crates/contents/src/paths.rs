@@ -12,7 +12,7 @@ const NONE: u32 = u32::MAX;
 
 /// A node of a tree.
 #[derive(Clone, Copy, Debug)]
-pub struct Node {
+pub struct PathNode {
     /// The node above; none of a holder.
     above: u32,
     /// The holder's place in the list.
@@ -31,7 +31,7 @@ pub struct Node {
 
 /// The trees of all holders.
 pub struct Paths {
-    nodes: Vec<Node>,
+    nodes: Vec<PathNode>,
     known: HashMap<(u32, u32), u32>,
     /// The first node of each holder.
     holders: HashMap<u32, u32>,
@@ -64,7 +64,7 @@ impl Paths {
     /// A block that a holder points to.
     pub fn begin(&mut self, holder: u32, block: u32, kind: u32, offset: u64) {
         let first = *self.holders.entry(holder).or_insert_with(|| {
-            self.nodes.push(Node { above: NONE, holder, kind: NONE, depth: 0, offset: 0, blocks: 0, bytes: 0 });
+            self.nodes.push(PathNode { above: NONE, holder, kind: NONE, depth: 0, offset: 0, blocks: 0, bytes: 0 });
             self.nodes.len() as u32 - 1
         });
         self.of[block as usize] = self.child(first, kind, || offset);
@@ -84,7 +84,7 @@ impl Paths {
             }
             at = node.above;
         }
-        let Node { holder, depth, .. } = self.nodes[above as usize];
+        let PathNode { holder, depth, .. } = self.nodes[above as usize];
         if let Some(known) = self.known.get(&(above, kind)) {
             return *known;
         }
@@ -92,7 +92,7 @@ impl Paths {
             return above;
         }
         let number = self.nodes.len() as u32;
-        self.nodes.push(Node { above, holder, kind, depth: depth + 1, offset: offset(), blocks: 0, bytes: 0 });
+        self.nodes.push(PathNode { above, holder, kind, depth: depth + 1, offset: offset(), blocks: 0, bytes: 0 });
         self.known.insert((above, kind), number);
         number
     }

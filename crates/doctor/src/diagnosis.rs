@@ -9,7 +9,7 @@ use super::identity::{PROFILER, ProcessAllocator, RECORDER, Sure, file_name, pre
 use super::judgement::Advice;
 use super::notice::Notice;
 use super::page::{TextPage, Tone};
-use super::process::Process;
+use super::process::ProcessFacts;
 use super::remedies::{conclusion, remedies};
 use super::seen::{Libraries, ProcessTraits};
 use super::variables::{Effect, Variables};
@@ -33,7 +33,7 @@ pub fn of_host(at: &Surroundings, variables: &Variables, look: Look) -> String {
 }
 
 /// The diagnosis of a running process, with the parts of its memory if it was read.
-pub fn of_process(process: &Process, reading: Option<&Reading>, look: Look) -> String {
+pub fn of_process(process: &ProcessFacts, reading: Option<&Reading>, look: Look) -> String {
     let mut page = TextPage::new(look);
     let flavours = process.identity.flavours();
     page.heading(&format!("Process {}: {}", process.pid, process.program));
@@ -62,7 +62,7 @@ pub fn of_process(process: &Process, reading: Option<&Reading>, look: Look) -> S
 }
 
 /// The remedies, and at the end what to do first.
-fn to_do(page: &mut TextPage, process: &Process, reading: &Reading) {
+fn to_do(page: &mut TextPage, process: &ProcessFacts, reading: &Reading) {
     let remedies = remedies(reading, Some(process));
     for remedy in &remedies {
         page.item("", &format!("{}. {}", remedy.title(), remedy.details()), Tone::Plain);
@@ -91,7 +91,7 @@ fn surroundings(page: &mut TextPage, at: &Surroundings) {
     }
 }
 
-fn allocators(page: &mut TextPage, process: &Process) {
+fn allocators(page: &mut TextPage, process: &ProcessFacts) {
     let identity = &process.identity;
     let mut found = |label: &str, found: &ProcessAllocator| {
         let sure = match found.sure {
@@ -148,7 +148,7 @@ fn allocators(page: &mut TextPage, process: &Process) {
 }
 
 /// The settings of a preload, as it left them in the process's memory.
-fn preload_settings(process: &Process, path: &str) -> (String, Tone) {
+fn preload_settings(process: &ProcessFacts, path: &str) -> (String, Tone) {
     let notice = process.notices.iter().find(|notice| notice.preload && notice.file == path);
     let asked = process.variables.get(PRELOAD).filter(|text| !text.is_empty());
     match (notice, asked) {
@@ -164,11 +164,11 @@ fn preload_settings(process: &Process, path: &str) -> (String, Tone) {
     }
 }
 
-fn has_jemalloc(process: &Process) -> bool {
+fn has_jemalloc(process: &ProcessFacts) -> bool {
     process.identity.flavours().into_iter().any(Flavour::is_jemalloc)
 }
 
-fn memory(page: &mut TextPage, process: &Process, reading: Option<&Reading>) {
+fn memory(page: &mut TextPage, process: &ProcessFacts, reading: Option<&Reading>) {
     let memory = &process.memory;
     let bytes = |size: Option<u64>| size.map_or_else(|| "unknown".to_string(), |size| Bytes(size).to_string());
     let kinds = format!(

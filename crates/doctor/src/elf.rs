@@ -8,7 +8,7 @@ use crate::allocators::ALL;
 use crate::signs::{GLIBC_MALLOC, MALLOC, Signs};
 use allocanary_facts::{jemalloc, mimalloc};
 use allocanary_process::Opened;
-use allocanary_process::elf::{self, Elf, Table};
+use allocanary_process::elf::{self, Elf, SymbolSection};
 use memchr::memmem;
 
 /// Symbols that only an allocator defines, and those of `malloc`.
@@ -60,7 +60,7 @@ pub fn marks(file: &Opened) -> io::Result<Option<Signs>> {
         marks.go = elf.section(GO).is_some();
         let all: Vec<&str> = symbols().collect();
         let known = |name: &str| all.iter().copied().find(|symbol| *symbol == name);
-        for symbol in elf.symbols(Table::Dynamic).into_iter().flatten() {
+        for symbol in elf.symbols(SymbolSection::Dynamic).into_iter().flatten() {
             match symbol.is_defined {
                 true => {
                     is_cpython |= symbol.name == CPYTHON;
@@ -75,7 +75,7 @@ pub fn marks(file: &Opened) -> io::Result<Option<Signs>> {
                 }
             }
         }
-        for symbol in elf.symbols(Table::Full).into_iter().flatten().filter(|symbol| !symbol.name.is_empty()) {
+        for symbol in elf.symbols(SymbolSection::Full).into_iter().flatten().filter(|symbol| !symbol.name.is_empty()) {
             marks.has_symbols = true;
             if symbol.is_defined {
                 let name = symbol.name;

@@ -1,4 +1,4 @@
-//! Looks at a running process. In: `/proc/PID` and the files that it has mapped. Out: a [`Process`]. If it cannot be read, the error is
+//! Looks at a running process. In: `/proc/PID` and the files that it has mapped. Out: a [`ProcessFacts`]. If it cannot be read, the error is
 //! one line with the pid and the file.
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use super::host::Surroundings;
 use super::identify::{identify, libc};
 use super::identity::file_name;
 use super::notice::notices;
-use super::process::{MappedFile, Maps, Memory, Process};
+use super::process::{MappedFile, Maps, Memory, ProcessFacts};
 use super::seen::{ProcessTraits, is_overwritten, jdk};
 use super::signs::{ProgramFile, Signs};
 use super::variables::Variables;
@@ -22,10 +22,10 @@ use allocanary_sys::proc::Status;
 use allocanary_sys::proc::kinds::Mappings;
 use allocanary_sys::proc::smaps::MappingBytes;
 
-impl Process {
+impl ProcessFacts {
     /// Reads a process. `surroundings` are those of its control groups, which [`Surroundings::of`] reads with the rights
     /// of the command.
-    pub fn look_at(pid: u32, surroundings: Surroundings) -> Result<Process> {
+    pub fn look_at(pid: u32, surroundings: Surroundings) -> Result<ProcessFacts> {
         let read = |name: Name| text(pid, name).map_err(|error| unreadable(pid, &name.to_string(), &error));
         let status = read(Name::Status)?;
         let mappings = read(Name::Maps)?;
@@ -60,7 +60,7 @@ impl Process {
             overwritten: is_overwritten(&environ),
             ..ProcessTraits::of(&program, &libraries)
         };
-        Ok(Process {
+        Ok(ProcessFacts {
             pid,
             identity,
             notices,
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn this_process_can_be_looked_at() {
-        let own = Process::look_at(std::process::id(), Surroundings::of(std::process::id())).unwrap();
+        let own = ProcessFacts::look_at(std::process::id(), Surroundings::of(std::process::id())).unwrap();
         assert!(own.memory.rss > Some(1 << 20) && own.memory.threads >= Some(1));
         assert_eq!(own.parts.map(|parts| parts.rss()), own.memory.rss);
         assert!(own.maps.anonymous.0 > 0 && !own.program.is_empty());
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn who_cannot_be_looked_at_is_named() {
-        let said = Process::look_at(u32::MAX, Surroundings::here()).unwrap_err().to_string();
+        let said = ProcessFacts::look_at(u32::MAX, Surroundings::here()).unwrap_err().to_string();
         assert_eq!(said, "process 4294967295: /proc/4294967295/status: there is no such process");
         let denied = unreadable(7, "maps", &ErrorKind::PermissionDenied.into()).to_string();
         assert!(denied.starts_with("process 7: /proc/7/maps: may not be read"));

@@ -12,7 +12,7 @@ use super::variables::Variables;
 
 /// A process.
 #[derive(Clone, Debug)]
-pub struct Process {
+pub struct ProcessFacts {
     /// Its process ID.
     pub pid: u32,
     /// Its program.

@@ -3,7 +3,7 @@
 use allocanary_heap::Reading;
 
 use crate::identity::file_name;
-use crate::process::Process;
+use crate::process::ProcessFacts;
 
 /// A remedy for less than one in this many of the resident bytes is not shown.
 const LEAST: u64 = 20;
@@ -13,7 +13,7 @@ pub(crate) struct Subject<'a> {
     /// The process's memory.
     pub reading: &'a Reading,
     /// The other facts that the process shows.
-    pub process: &'a Process,
+    pub process: &'a ProcessFacts,
 }
 
 impl Subject<'_> {

@@ -16,7 +16,7 @@ use crate::known::{ProcessRecord, rows};
 use crate::look::{Counting, Look, LookReply, LookRequest};
 use crate::names::PodNames;
 use crate::schedule::{Budget, Step, next, step};
-use crate::stat::{Key, Status};
+use crate::stat::{ProcessKey, Status};
 use crate::world::{Charged, World};
 
 /// The time for one process. The kernel's locks are held for far shorter: its pages are asked for in pieces.
@@ -48,7 +48,7 @@ pub struct Agent<W> {
     budget: Budget,
     /// Of profiles.
     for_profiles: Budget,
-    known: BTreeMap<Key, ProcessRecord>,
+    known: BTreeMap<ProcessKey, ProcessRecord>,
     groups: BTreeMap<Membership, Charged>,
     names: PodNames,
     /// When the kubelet told them, in milliseconds since 1970.
@@ -112,7 +112,7 @@ impl<W: World> Agent<W> {
 
     /// Whether a number is that of the process that was counted, and not of another one that began since.
     pub fn is_same(&self, pid: u32) -> bool {
-        let now = self.of_process(pid).map(|(stat, ..)| Key::of(&stat));
+        let now = self.of_process(pid).map(|(stat, ..)| ProcessKey::of(&stat));
         now.is_some_and(|key| self.known.contains_key(&key))
     }
 
@@ -130,11 +130,11 @@ impl<W: World> Agent<W> {
         // Whoever was there before the agent has stayed.
         let is_first = self.counted.is_none();
         self.counted = Some(self.world.time());
-        let mut here: BTreeSet<Key> = BTreeSet::new();
+        let mut here: BTreeSet<ProcessKey> = BTreeSet::new();
         self.left_out = 0;
         for pid in self.world.pids() {
             let Some((stat, status, listed)) = self.of_process(pid) else { continue };
-            let key = Key::of(&stat);
+            let key = ProcessKey::of(&stat);
             if here.len() >= MOST {
                 self.left_out += 1;
                 continue;
@@ -175,7 +175,7 @@ impl<W: World> Agent<W> {
     /// one may keep the child waiting for ever: halves are asked until it is found.
     fn read_counters(&mut self, look: &mut dyn Look) {
         let begun = Instant::now();
-        let mut all: Vec<(Key, Counting)> = Vec::new();
+        let mut all: Vec<(ProcessKey, Counting)> = Vec::new();
         for (key, one) in &mut self.known {
             one.counters = None;
             let places = one.identity.as_ref().map_or(&[][..], |identity| &identity.places);
@@ -183,7 +183,7 @@ impl<W: World> Agent<W> {
                 all.push((*key, Counting { pid: key.pid, places: places.to_vec() }));
             }
         }
-        let mut pieces: VecDeque<&[(Key, Counting)]> = all.chunks(AT_ONCE).collect();
+        let mut pieces: VecDeque<&[(ProcessKey, Counting)]> = all.chunks(AT_ONCE).collect();
         while let Some(piece) = pieces.pop_front().filter(|_| begun.elapsed() < ALL_TIME) {
             let wanted: Vec<Counting> = piece.iter().map(|(_, one)| one.clone()).collect();
             match (look.count(&wanted, COUNT_TIME), piece) {
@@ -209,16 +209,16 @@ impl<W: World> Agent<W> {
     }
 
     /// What is asked about the process at a place of the list.
-    pub fn wanted(&self, at: usize) -> Option<(Key, LookRequest)> {
+    pub fn wanted(&self, at: usize) -> Option<(ProcessKey, LookRequest)> {
         let (key, one) = self.known.iter().nth(at)?;
         let quota = self.groups.get(&one.place).and_then(|group| group.quota);
         Some((*key, LookRequest { pid: key.pid, quota, time: TIME, profile: self.profiles }))
     }
 
     /// Keeps what was seen of a process.
-    pub fn saw(&mut self, key: Key, now: Duration, seen: Result<LookReply, String>) {
+    pub fn saw(&mut self, key: ProcessKey, now: Duration, seen: Result<LookReply, String>) {
         // The number may be another process's by now; and what is resident may be more than at the last count.
-        let still = self.of_process(key.pid).filter(|(stat, ..)| Key::of(stat) == key);
+        let still = self.of_process(key.pid).filter(|(stat, ..)| ProcessKey::of(stat) == key);
         let Some(one) = self.known.get_mut(&key) else { return };
         self.new_first = one.tried.is_some();
         one.tried = Some(now);

@@ -3,7 +3,7 @@
 use allocanary_rows::fleet::{ContainerState, Part};
 
 use super::*;
-use crate::fake::{DENIED, Fake, MIB, Process, Reads, STUCK, process, seen};
+use crate::fake::{DENIED, Fake, FakeProcess, MIB, Reads, STUCK, process, seen};
 use crate::look::ProcessIdentity;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -13,7 +13,7 @@ fn agent(world: &Fake) -> Agent<Fake> {
 }
 
 /// An agent that has counted these once.
-fn counted(all: Vec<Process>) -> (Fake, Agent<Fake>) {
+fn counted(all: Vec<FakeProcess>) -> (Fake, Agent<Fake>) {
     let world = Fake::of(all);
     let mut agent = agent(&world);
     count(&mut agent, Duration::ZERO);

@@ -17,22 +17,22 @@ pub const DENIED: u32 = 13;
 pub const STUCK: u32 = 66;
 
 /// A process of the test: its number, when it started, its program, anonymous MiB, its groups.
-pub type Process = (u32, u64, u64, u64, String);
+pub type FakeProcess = (u32, u64, u64, u64, String);
 
 #[derive(Clone, Debug, Default)]
-pub struct Fake(pub Arc<Mutex<Vec<Process>>>);
+pub struct Fake(pub Arc<Mutex<Vec<FakeProcess>>>);
 
 impl Fake {
-    pub fn of(all: Vec<Process>) -> Fake {
+    pub fn of(all: Vec<FakeProcess>) -> Fake {
         Fake(Arc::new(Mutex::new(all)))
     }
 
-    pub fn all(&self) -> std::sync::MutexGuard<'_, Vec<Process>> {
+    pub fn all(&self) -> std::sync::MutexGuard<'_, Vec<FakeProcess>> {
         self.0.lock().unwrap()
     }
 }
 
-pub fn process(pid: u32, start: u64, mib: u64) -> Process {
+pub fn process(pid: u32, start: u64, mib: u64) -> FakeProcess {
     (pid, start, 7, mib, format!("0::/kubepods/pod{0}/{1}\n", "0123456789abcdef".repeat(2), "ab".repeat(32)))
 }
 

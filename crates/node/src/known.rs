@@ -10,7 +10,7 @@ use crate::group::Membership;
 use crate::look::{HeapState, ProcessIdentity};
 use crate::names::PodNames;
 use crate::schedule::Waiting;
-use crate::stat::{Key, Status};
+use crate::stat::{ProcessKey, Status};
 use crate::world::Charged;
 
 /// A process.
@@ -114,7 +114,7 @@ impl ProcessRecord {
 
 /// The rows of all processes. `groups` is asked once for each container.
 pub fn rows(
-    known: &BTreeMap<Key, ProcessRecord>,
+    known: &BTreeMap<ProcessKey, ProcessRecord>,
     names: &PodNames,
     groups: &BTreeMap<Membership, Charged>,
 ) -> Vec<ContainerState> {
@@ -277,12 +277,12 @@ mod tests {
         let units = ["/", "/a/user@0.service/dbus.service", "/a/user@1.service/dbus.service", "/x/y", "/z/y"];
         let paths: Vec<String> = own.chain(units.map(String::from)).collect();
         let place = |path: &String| Membership::parse(&format!("0::{path}\n"));
-        let all: BTreeMap<Key, ProcessRecord> = paths
+        let all: BTreeMap<ProcessKey, ProcessRecord> = paths
             .iter()
             .zip(1..)
             .map(|(path, pid)| {
                 (
-                    Key { pid, start: 1, program: (0, 0) },
+                    ProcessKey { pid, start: 1, program: (0, 0) },
                     ProcessRecord { place: place(path), ..known("glibc", 1 << 20, 0) },
                 )
             })
@@ -294,8 +294,8 @@ mod tests {
     }
 
     fn one(all: Vec<ProcessRecord>) -> ContainerState {
-        let keys = (1..).map(|pid| Key { pid, start: 1, program: (0, 0) });
-        let known: BTreeMap<Key, ProcessRecord> = keys.zip(all).collect();
+        let keys = (1..).map(|pid| ProcessKey { pid, start: 1, program: (0, 0) });
+        let known: BTreeMap<ProcessKey, ProcessRecord> = keys.zip(all).collect();
         let mut rows = rows(&known, &PodNames::default(), &BTreeMap::new());
         assert_eq!(rows.len(), 1);
         rows.remove(0)

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use allocanary_doctor::advice::advice;
 use allocanary_doctor::environment::examine;
 use allocanary_doctor::host::Surroundings;
-use allocanary_doctor::process::Process;
+use allocanary_doctor::process::ProcessFacts;
 use allocanary_doctor::remedies::{Gives, Remedy, remedies};
 use allocanary_doctor::{Effect, Flavour};
 use allocanary_heap::counters::{self, CounterPlace, Counters, Remote};
@@ -139,7 +139,7 @@ fn cut(text: &str) -> String {
 /// The child's side of [`Look::look`]. The surroundings are those that the command has read.
 pub fn look(wanted: &LookRequest, surroundings: Surroundings) -> Result<LookReply, String> {
     let until = Instant::now().checked_add(wanted.time);
-    let mut process = Process::look_at(wanted.pid, surroundings).map_err(|error| cut(&error.to_string()))?;
+    let mut process = ProcessFacts::look_at(wanted.pid, surroundings).map_err(|error| cut(&error.to_string()))?;
     let quota_milli = match wanted.quota {
         Some(Quota::Milli(milli)) => Some(milli),
         _ => None,
@@ -192,7 +192,7 @@ fn counted(one: &Counting) -> Counted {
     }
 }
 
-fn identity(process: &Process) -> ProcessIdentity {
+fn identity(process: &ProcessFacts) -> ProcessIdentity {
     let flavours = process.identity.flavours();
     let read = examine(&process.variables, Some(&flavours), &process.seen.libraries).into_iter();
     let mut settings: Vec<String> = read

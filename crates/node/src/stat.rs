@@ -4,7 +4,7 @@ use allocanary_sys::proc::{self, Stat};
 
 /// A process that runs one program: a number that is used again, and a program that is replaced (`exec`), give another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key {
+pub struct ProcessKey {
     /// Its number.
     pub pid: u32,
     /// When it started, in the kernel's ticks since boot.
@@ -13,10 +13,10 @@ pub struct Key {
     pub program: (u64, u64),
 }
 
-impl Key {
+impl ProcessKey {
     /// Who it is.
-    pub fn of(stat: &Stat) -> Key {
-        Key { pid: stat.pid, start: stat.start, program: (stat.code, stat.stack) }
+    pub fn of(stat: &Stat) -> ProcessKey {
+        ProcessKey { pid: stat.pid, start: stat.start, program: (stat.code, stat.stack) }
     }
 }
 
@@ -49,9 +49,9 @@ mod tests {
 
     #[test]
     fn another_start_or_program_is_another_process() {
-        let key = |text: String| Key::of(&Stat::parse(text.as_bytes()).unwrap());
+        let key = |text: String| ProcessKey::of(&Stat::parse(text.as_bytes()).unwrap());
         let first = key(STAT.into());
-        assert_eq!(first, Key { pid: 42, start: 500, program: (11, 13) });
+        assert_eq!(first, ProcessKey { pid: 42, start: 500, program: (11, 13) });
         assert_ne!(key(STAT.replace(" 500 ", " 501 ")), first, "the number was used again");
         assert_ne!(key(STAT.replace(" 11 12 13", " 21 22 23")), first, "it has started another program");
     }

@@ -22,7 +22,7 @@ const PAGE: u64 = 4096;
 
 /// Which table of symbols.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Table {
+pub enum SymbolSection {
     /// All symbols. A stripped file has none.
     Full,
     /// Those to which other files can bind.
@@ -185,8 +185,8 @@ impl<'a> Elf<'a> {
     }
 
     /// The symbols of a table. The error says why there are none.
-    pub fn symbols(&self, which: Table) -> Result<impl Iterator<Item = Symbol<'a>> + use<'a>, String> {
-        let kind = if which == Table::Full { SHT_SYMTAB } else { SHT_DYNSYM };
+    pub fn symbols(&self, which: SymbolSection) -> Result<impl Iterator<Item = Symbol<'a>> + use<'a>, String> {
+        let kind = if which == SymbolSection::Full { SHT_SYMTAB } else { SHT_DYNSYM };
         let endian = self.endian;
         let header = self.sections.iter().find(|section| section.sh_type(endian) == kind);
         if let Some(bytes) = header.map(|header| header.sh_size(endian)).filter(|bytes| *bytes > MOST) {
@@ -242,11 +242,11 @@ mod tests {
         let data = cache(&opened);
         let elf = Elf::of(&data).unwrap();
         assert!(elf.lowest().is_some() && elf.loaded().count() >= 2 && elf.section(".text").is_some());
-        let mut symbols = elf.symbols(Table::Full).unwrap();
+        let mut symbols = elf.symbols(SymbolSection::Full).unwrap();
         let own = symbols.find(|symbol| symbol.name.contains("this_program_has_what_its_compiler_wrote")).unwrap();
         assert_eq!(own.kind, SymbolKind::Function);
         assert!(
-            elf.symbols(Table::Dynamic).unwrap().all(|symbol| symbol.name != "malloc" || !symbol.is_defined),
+            elf.symbols(SymbolSection::Dynamic).unwrap().all(|symbol| symbol.name != "malloc" || !symbol.is_defined),
             "it does not export it"
         );
     }
@@ -269,9 +269,9 @@ mod tests {
         let opened = Opened::of(file).unwrap();
         let data = cache(&opened);
         let elf = Elf::of(&data).unwrap();
-        let said = elf.symbols(Table::Full).err().unwrap();
+        let said = elf.symbols(SymbolSection::Full).err().unwrap();
         assert_eq!(said, "its table of symbols has 3072 MiB, wanted at most 64 MiB");
-        assert!(elf.symbols(Table::Dynamic).is_ok());
+        assert!(elf.symbols(SymbolSection::Dynamic).is_ok());
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub struct Code {
 }
 
 /// A process that can be read.
-pub trait Process {
+pub trait OutsideProcess {
     /// Copies bytes. Returns whether all were copied.
     fn read(&self, at: u64, into: &mut [u8]) -> bool;
     /// The executable mapping that has an address.
@@ -102,7 +102,7 @@ impl Modules {
     }
 
     /// Reads the tables of a mapping with code, if they were not read. A walk does this itself, when it needs them.
-    pub fn read(&mut self, process: &dyn Process, code: Code) {
+    pub fn read(&mut self, process: &dyn OutsideProcess, code: Code) {
         let bytes = &mut self.bytes;
         self.tables.entry(code.from).or_insert_with(|| {
             let read = |at: u64, into: &mut [u8]| process.read_file(&code, at, into);
@@ -122,7 +122,7 @@ impl Modules {
     }
 
     /// Walks the stack of a thread that has these registers.
-    pub fn walk(&mut self, process: &dyn Process, from: Registers) -> Stack {
+    pub fn walk(&mut self, process: &dyn OutsideProcess, from: Registers) -> Stack {
         let mut frames = Vec::new();
         let mut next = OutsideFrame { at: from, is_exact: true };
         let end = loop {
@@ -141,7 +141,7 @@ impl Modules {
         Stack { frames, end }
     }
 
-    fn rule(&mut self, process: &dyn Process, frame: &OutsideFrame) -> Rule {
+    fn rule(&mut self, process: &dyn OutsideProcess, frame: &OutsideFrame) -> Rule {
         let pc = frame.inside();
         if let Some(rule) = self.rules.get(&pc) {
             return *rule;
@@ -161,14 +161,14 @@ impl Modules {
 }
 
 /// The rule of a return address from the code around it, for code that a runtime has made.
-fn by_code(process: &dyn Process, pc: u64) -> Rule {
+fn by_code(process: &dyn OutsideProcess, pc: u64) -> Rule {
     let (mut before, mut after) = ([0; BEFORE], [0; AFTER]);
     let is_read = process.read(pc.wrapping_sub(BEFORE as u64), &mut before) && process.read(pc, &mut after);
     if is_read { epilogue::rule(&before, &after) } else { Rule::UNKNOWN }
 }
 
 /// The caller's frame.
-fn step(process: &dyn Process, frame: &OutsideFrame, rule: Rule) -> Result<OutsideFrame, End> {
+fn step(process: &dyn OutsideProcess, frame: &OutsideFrame, rule: Rule) -> Result<OutsideFrame, End> {
     let Registers { sp, bp, .. } = frame.at;
     let word = |address: u64| {
         let mut bytes = [0; 8];

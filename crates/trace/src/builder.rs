@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::coder::{Coder, Event, How, is_short};
 use crate::format::{
     CHUNK_ALIGN, CHUNK_HEADER, Chunk, HEADER, LONGEST_EVENT, MAGIC, MODULE_MAGIC, NODE_MAGIC, RESIDENT_MAGIC,
-    STAMP_EVERY, STAMP_TICKS, Table, VERSION, at, parts_of, put_module,
+    STAMP_EVERY, STAMP_TICKS, TableHeader, VERSION, at, parts_of, put_module,
 };
 use crate::predictor::{Predictor, is_chosen};
 use crate::stacks::{Resident, StackId, Stacks};
@@ -100,7 +100,7 @@ impl TraceBuilder {
         // In a window a table takes whole places.
         let places = if self.window.is_some() { length.next_multiple_of(self.chunk) } else { length };
         self.bytes.resize(offset + places, 0);
-        let table = Table { magic, offset: offset as u64, length: length as u32, first, count };
+        let table = TableHeader { magic, offset: offset as u64, length: length as u32, first, count };
         table.write(&mut self.bytes[offset..]);
         self.bytes[offset + CHUNK_HEADER..][..bytes.len()].copy_from_slice(bytes);
     }

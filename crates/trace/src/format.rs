@@ -169,7 +169,7 @@ mod chunk;
 use crate::error::{Error, Result};
 
 use chunk::is_chunk_length;
-pub use chunk::{Chunk, Table, put_module};
+pub use chunk::{Chunk, TableHeader, put_module};
 
 /// The first bytes of a trace.
 pub const MAGIC: [u8; 8] = *b"ALCTRACE";

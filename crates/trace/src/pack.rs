@@ -10,7 +10,7 @@ use allocanary_sys::private;
 use flate2::{Compress, Compression, FlushCompress, Status};
 
 use crate::error::{Error, Result};
-use crate::format::{CHUNK_HEADER, Chunk, HEADER, Header, PACK_HEADER, PACK_MAGIC, PACKED, Table, at};
+use crate::format::{CHUNK_HEADER, Chunk, HEADER, Header, PACK_HEADER, PACK_MAGIC, PACKED, TableHeader, at};
 use crate::reader::Headers;
 
 /// The level, from 1 to 9. Level 3 takes some 10 ms for a MiB. Level 6 takes twice the time, for files that are a tenth
@@ -64,7 +64,7 @@ fn write(
     let (mut offset, mut written) = (HEADER as u64, HEADER as u64);
     while offset + CHUNK_HEADER as u64 <= header.used {
         let Some(bytes) = headers.at(file, offset)? else { return Ok(None) };
-        let table = || Table::read(bytes, offset).filter(|_| header.stacks > 0).map(|table| table.length);
+        let table = || TableHeader::read(bytes, offset).filter(|_| header.stacks > 0).map(|table| table.length);
         let Some(length) = Chunk::read(bytes, offset).map(|chunk| chunk.length).or_else(table) else {
             let Some(gap) = header.gap(bytes, offset) else { return Ok(None) };
             offset += gap;

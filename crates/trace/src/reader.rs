@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use crate::coder::{Coder, Event, How};
 use crate::error::{Error, Result};
-use crate::format::{CHUNK_HEADER, Chunk, HEADER, Header, MAGIC, Table};
+use crate::format::{CHUNK_HEADER, Chunk, HEADER, Header, MAGIC, TableHeader};
 use crate::predictor::{Predictor, is_chosen};
 use crate::stacks::StackId;
 
@@ -26,7 +26,7 @@ pub struct Trace {
     /// The chunks of each thread in order.
     threads: BTreeMap<u32, Vec<Chunk>>,
     /// The chunks with nodes, modules and resident pages.
-    tables: Vec<Table>,
+    tables: Vec<TableHeader>,
     /// The used bytes; for a packed trace, those of the unpacked file.
     pub bytes: u64,
     /// The bytes of the file, if it is packed.
@@ -235,7 +235,7 @@ impl Trace {
                 None
             }
             None if self.header.stacks > 0
-                && let Some(table) = Table::read(bytes, offset)
+                && let Some(table) = TableHeader::read(bytes, offset)
                 && offset + u64::from(table.length) <= end =>
             {
                 self.tables.push(table);

@@ -12,7 +12,7 @@ use allocanary_sys::private;
 mod others;
 
 use crate::error::{Error, Result};
-use crate::format::{CHUNK_ALIGN, CHUNK_HEADER, HEADER, Header, LONGEST_CHUNK, RESIDENT_MAGIC, Table, at};
+use crate::format::{CHUNK_ALIGN, CHUNK_HEADER, HEADER, Header, LONGEST_CHUNK, RESIDENT_MAGIC, TableHeader, at};
 use crate::stacks::Resident;
 
 /// The options of a recording.
@@ -162,7 +162,7 @@ fn tables(resident: &Resident, offset: u64) -> Vec<u8> {
         bytes.resize(start + length, 0);
         let (first, count) = (u32::from(resident.mark), ranges.len() as u32);
         let offset = offset + start as u64;
-        Table { magic: RESIDENT_MAGIC, offset, length: length as u32, first, count }.write(&mut bytes[start..]);
+        TableHeader { magic: RESIDENT_MAGIC, offset, length: length as u32, first, count }.write(&mut bytes[start..]);
         let numbers = ranges.iter().flat_map(|range| [range.start, range.end]).flat_map(u64::to_le_bytes);
         bytes[start + CHUNK_HEADER..].iter_mut().zip(numbers).for_each(|(place, byte)| *place = byte);
     }

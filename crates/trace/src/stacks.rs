@@ -8,7 +8,7 @@ pub type StackId = u32;
 
 /// One frame of a stack. Stacks with the same outermost frames share the nodes of these frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Node {
+pub struct StackNode {
     /// The caller's frame; 0 for the outermost.
     pub parent: StackId,
     /// The return address, as it was in the process.
@@ -23,13 +23,13 @@ pub struct Node {
 pub struct Code {
     /// The return address.
     pub pc: u64,
-    /// See [`Node::module`].
+    /// See [`StackNode::module`].
     pub module: u32,
 }
 
 /// A mapped file with code.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Module {
+pub struct TraceModule {
     /// Its first address, and the address after its last.
     pub start: u64,
     /// See `start`.
@@ -46,9 +46,9 @@ pub struct Module {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stacks {
     /// Node 0 is the root, and is not a frame.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<StackNode>,
     /// In the order of their first frames. Two modules may have had the same addresses, one after the other.
-    pub modules: Vec<Module>,
+    pub modules: Vec<TraceModule>,
 }
 
 /// The limit that was reached when stacks had no room.
@@ -90,7 +90,7 @@ impl Stacks {
     pub fn module_of(&self, code: Code) -> Option<usize> {
         // The call is before the return address, which may already be in the next file.
         let call = code.pc.saturating_sub(1);
-        let contains = |module: &Module| (module.start..module.end).contains(&call);
+        let contains = |module: &TraceModule| (module.start..module.end).contains(&call);
         let named = (code.module as usize).checked_sub(1).filter(|at| self.modules.get(*at).is_some_and(contains));
         named.or_else(|| self.modules.iter().rposition(contains))
     }
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn frames_are_told_innermost_first_and_a_damaged_table_ends() {
-        let node = |parent, pc| Node { parent, pc, module: 0 };
+        let node = |parent, pc| StackNode { parent, pc, module: 0 };
         let frames = |stacks: &Stacks, of| stacks.frames(of).map(|code| code.pc).collect::<Vec<_>>();
         let stacks =
             Stacks { nodes: vec![node(0, 0), node(0, 10), node(1, 20), node(9, 30), node(4, 40)], modules: Vec::new() };
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn of_two_modules_at_the_same_place_the_node_names_its_own() {
-        let module = |path: &str| Module { start: 100, end: 200, path: path.into(), ..Module::default() };
+        let module = |path: &str| TraceModule { start: 100, end: 200, path: path.into(), ..TraceModule::default() };
         let stacks = Stacks { nodes: Vec::new(), modules: vec![module("old"), module("new")] };
         let of = |pc, module| stacks.module_of(Code { pc, module });
         assert_eq!([of(150, 1), of(150, 2)], [Some(0), Some(1)]);

@@ -14,7 +14,7 @@ use allocanary_trace::info::info;
 use allocanary_trace::merge::{At, Sink, merge};
 use allocanary_trace::pack::pack;
 use allocanary_trace::reader::{Item, Trace};
-use allocanary_trace::stacks::{Module, Node, Resident, StackId, Stacks};
+use allocanary_trace::stacks::{Resident, StackId, StackNode, Stacks, TraceModule};
 
 /// A window of 5000 ticks at the end of 17,000, with stacks of every second allocation, on three threads. The tables are
 /// between the chunks of events.
@@ -58,10 +58,10 @@ fn sample() -> Vec<u8> {
 fn tables() -> Stacks {
     let nodes = [(0, 0, 0), (0, 0x5500_0000_1000, 1), (1, 0x7F00_0000_2000, 2), (1, 0x7F00_0000_3000, 2)];
     let nodes = nodes.into_iter().chain([(3, 0x5500_0000_1000, 0)]);
-    let nodes = nodes.map(|(parent, pc, module)| Node { parent, pc, module }).collect();
+    let nodes = nodes.map(|(parent, pc, module)| StackNode { parent, pc, module }).collect();
     let module = |start: u64, path: &str, build_id: &[u8]| {
         let (path, build_id) = (path.into(), build_id.to_vec());
-        Module { start, end: start + 0x10_000, bias: start, path, build_id }
+        TraceModule { start, end: start + 0x10_000, bias: start, path, build_id }
     };
     let modules =
         vec![module(0x5500_0000_0000, "/usr/bin/sample", b""), module(0x7F00_0000_0000, "/lib/a.so", &[7; 20])];

@@ -2,7 +2,7 @@
 
 use allocanary_trace::coder::How;
 use allocanary_trace::merge::{At, Sink};
-use allocanary_trace::stacks::{Node, StackId, Stacks};
+use allocanary_trace::stacks::{StackId, StackNode, Stacks};
 
 use crate::course::Span;
 use crate::moment::{Moment, MomentChoice};
@@ -75,12 +75,12 @@ impl Events {
 
 /// Stacks without a module, by their return addresses, outermost first. Returns the number of each stack.
 pub fn stacks(all: &[&[u64]]) -> (Stacks, Vec<StackId>) {
-    let mut nodes = vec![Node::default()];
+    let mut nodes = vec![StackNode::default()];
     let mut ids = Vec::new();
     for pcs in all {
         let mut parent = 0;
         for pc in *pcs {
-            let node = Node { parent, pc: *pc, module: 0 };
+            let node = StackNode { parent, pc: *pc, module: 0 };
             let known = nodes.iter().skip(1).position(|known| *known == node);
             parent = known.map_or(nodes.len(), |at| at + 1) as StackId;
             if known.is_none() {

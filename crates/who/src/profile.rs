@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use allocanary_profile::pprof::{File, Named, OF_SAMPLES, Writer};
-use allocanary_trace::stacks::{Code, Module, Stacks};
+use allocanary_trace::stacks::{Code, Stacks, TraceModule};
 
 use crate::frame::NamedFrame;
 use crate::names::FrameNames;
@@ -103,7 +103,7 @@ fn named(frame: &NamedFrame) -> Named<'_> {
     Named { function: &frame.function, file: &frame.file, line: frame.line }
 }
 
-fn file(module: &Module, is_named: bool) -> File<'_> {
+fn file(module: &TraceModule, is_named: bool) -> File<'_> {
     File {
         start: module.start,
         end: module.end,
@@ -132,7 +132,8 @@ mod tests {
         use std::collections::HashSet;
         use std::io::Read;
         let (mut stacks, ids) = stacks(&[&[0x1010, 0x1020, 0x1030], &[0x1010, 0x9030], &[0x7777]]);
-        let module = |path: &str, start| Module { start, end: start + 0x1000, path: path.into(), ..Module::default() };
+        let module =
+            |path: &str, start| TraceModule { start, end: start + 0x1000, path: path.into(), ..TraceModule::default() };
         stacks.modules = vec![module("/lib/none.so", 0x9000), module("/bin/none", 0x1000)];
         let mut of: Vec<OfStack> =
             ids.iter().map(|id| OfStack { stack: *id, pinned: 9, ..OfStack::default() }).collect();
@@ -183,12 +184,12 @@ mod tests {
     fn without_names_there_are_addresses_in_files() {
         use std::io::Read;
         let (mut stacks, ids) = stacks(&[&[0x1010, 0x1020]]);
-        stacks.modules = vec![Module {
+        stacks.modules = vec![TraceModule {
             start: 0x1000,
             end: 0x2000,
             path: "/bin/none".into(),
             build_id: vec![1, 0xab],
-            ..Module::default()
+            ..TraceModule::default()
         }];
         let of = [OfStack { stack: ids[0], live: (1, 1000), ..OfStack::default() }];
         let packed =
@@ -208,7 +209,8 @@ mod tests {
     #[test]
     fn gos_pprof_reads_the_figures() {
         let (mut stacks, ids) = stacks(&[&[0x1010, 0x1020], &[0x1010, 0x9030]]);
-        let module = |path: &str, start| Module { start, end: start + 0x1000, path: path.into(), ..Module::default() };
+        let module =
+            |path: &str, start| TraceModule { start, end: start + 0x1000, path: path.into(), ..TraceModule::default() };
         stacks.modules = vec![module("/lib/none.so", 0x9000), module("/bin/none", 0x1000)];
         let of = [
             OfStack { stack: ids[0], allocated: (3, 3000), live: (1, 1000), pinned: 5 << 20 },

@@ -5,7 +5,7 @@ mod modules;
 
 use allocanary_profile::interval::{Estimate, Sum};
 use allocanary_profile::reader::Profile;
-use allocanary_trace::stacks::{Node, StackId, Stacks};
+use allocanary_trace::stacks::{StackId, StackNode, Stacks};
 
 use crate::course::Course;
 use crate::ever::Ever;
@@ -80,7 +80,7 @@ impl Reading {
     /// Finds the files of a profile.
     pub fn of(profile: Profile) -> Reading {
         let node =
-            |frame: &allocanary_profile::reader::RawFrame| Node { parent: frame.parent, pc: frame.pc, module: 0 };
+            |frame: &allocanary_profile::reader::RawFrame| StackNode { parent: frame.parent, pc: frame.pc, module: 0 };
         let nodes = profile.frames.iter().map(node).collect();
         let (modules, sources) = modules::of(profile.pid, &profile.mappings);
         let stacks = Stacks { nodes, modules };

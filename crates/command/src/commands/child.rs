@@ -8,7 +8,7 @@ use super::reader::{Asked, Asking, Of, functions};
 use super::who::process;
 use super::{doctor, node};
 use allocanary_contents::ContentsRequest;
-use allocanary_doctor::process::Process;
+use allocanary_doctor::process::ProcessFacts;
 use allocanary_doctor::program::hidden_in as hidden_in_file;
 use allocanary_doctor::remedies::remedies;
 use allocanary_heap::How;
@@ -58,7 +58,7 @@ fn answer(text: &str, left: &mut Left) -> String {
         Ok(Asked::Walks(asked)) => walks::answer(&mut left.ground, &asked)
             .and_then(|answer| serde_json::to_string(&answer).map_err(|error| error.to_string())),
         Ok(Asked::Remedies { reading, surroundings }) => {
-            let process = Process::look_at(reading.process.pid, *surroundings).ok();
+            let process = ProcessFacts::look_at(reading.process.pid, *surroundings).ok();
             serde_json::to_string(&remedies(&reading, process.as_ref())).map_err(|error| error.to_string())
         }
         Ok(Asked::Node(wanted, surroundings)) => {

@@ -13,7 +13,7 @@ use allocanary_doctor::advice::{Advice, advice};
 use allocanary_doctor::diagnosis;
 use allocanary_doctor::host::Surroundings;
 use allocanary_doctor::links;
-use allocanary_doctor::process::Process;
+use allocanary_doctor::process::ProcessFacts;
 use allocanary_doctor::remedies::{conclusion, remedies};
 use allocanary_doctor::seen::ProcessTraits;
 use allocanary_heap::reader::MEMORY;
@@ -66,7 +66,7 @@ pub fn of_process(
     reading: Option<&Reading>,
     surroundings: Surroundings,
 ) -> std::result::Result<String, String> {
-    let process = Process::look_at(pid, surroundings).map_err(|error| error.to_string())?;
+    let process = ProcessFacts::look_at(pid, surroundings).map_err(|error| error.to_string())?;
     Ok(match form {
         Form::Text { .. } => diagnosis::of_process(&process, reading, form.look()),
         _ => of_remedies(form, reading, &process),
@@ -84,7 +84,7 @@ fn of_host(form: Form) -> String {
 }
 
 /// The remedies as answers, for a script or in few lines.
-fn of_remedies(form: Form, reading: Option<&Reading>, process: &Process) -> String {
+fn of_remedies(form: Form, reading: Option<&Reading>, process: &ProcessFacts) -> String {
     let remedies = reading.map_or_else(Vec::new, |reading| remedies(reading, Some(process)));
     let facts = |choice: &str| -> serde_json::Map<String, serde_json::Value> {
         [("choice", choice), ("of", &process.program)]

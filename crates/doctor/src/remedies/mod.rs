@@ -11,7 +11,7 @@ use allocanary_heap::{Heap, Reading, Sure};
 use crate::allocators::part;
 use crate::contract::Case;
 use crate::judgement::Advice;
-use crate::process::Process;
+use crate::process::ProcessFacts;
 use crate::runtimes;
 use crate::subject::Subject;
 
@@ -20,7 +20,7 @@ pub use conclusion::conclusion;
 
 /// Every remedy that gives something here, or whose gain has to be found out. Without a process (a saved reading), only the remedies
 /// that the memory alone shows.
-pub fn remedies(reading: &Reading, process: Option<&Process>) -> Vec<Remedy> {
+pub fn remedies(reading: &Reading, process: Option<&ProcessFacts>) -> Vec<Remedy> {
     let mut all: Vec<Remedy> = reading.heaps.iter().filter_map(|heap| call::remedy(reading, heap)).collect();
     if let Some(process) = process {
         let subject = Subject { reading, process };

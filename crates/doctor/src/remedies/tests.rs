@@ -12,8 +12,9 @@ fn reading(name: &str) -> Reading {
 }
 
 /// A process with glibc's malloc and many threads, on a host with 40 cores.
-fn process(quota_milli: Option<u64>) -> Process {
-    let mut process = Process::look_at(std::process::id(), crate::host::Surroundings::of(std::process::id())).unwrap();
+fn process(quota_milli: Option<u64>) -> ProcessFacts {
+    let mut process =
+        ProcessFacts::look_at(std::process::id(), crate::host::Surroundings::of(std::process::id())).unwrap();
     process.surroundings = sample(quota_milli, "madvise");
     process.seen = ProcessTraits { threads: Some(64), rust: Some(false), ..ProcessTraits::default() };
     process.variables.clear();

@@ -3,7 +3,7 @@
 use allocanary_text::units::Bytes;
 
 use super::runtime::{Runtime, also_now, free, is_program};
-use crate::process::Process;
+use crate::process::ProcessFacts;
 use crate::remedy::{Gives, PasteLine, Remedy, Who};
 use crate::subject::Subject;
 
@@ -38,6 +38,6 @@ fn remedies(subject: &Subject, all: &mut Vec<Remedy>) {
 
 /// Whether it was built with that jemalloc. A distribution's build has the system's jemalloc, which lacks a function that redis needs
 /// to move values.
-fn has_own_jemalloc(process: &Process) -> bool {
+fn has_own_jemalloc(process: &ProcessFacts) -> bool {
     process.identity.main.flavour.is_jemalloc() && process.identity.main.file == process.program
 }

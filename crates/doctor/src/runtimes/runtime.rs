@@ -3,25 +3,25 @@
 use allocanary_heap::Part;
 
 use crate::identity::file_name;
-use crate::process::Process;
+use crate::process::ProcessFacts;
 use crate::remedy::{PasteLine, Remedy};
 use crate::subject::Subject;
 
 /// A runtime or a service.
 pub(crate) struct Runtime {
     /// Whether the process is one of these.
-    pub is_here: fn(&Process) -> bool,
+    pub is_here: fn(&ProcessFacts) -> bool,
     /// Adds its remedies. It may add lines to existing remedies.
     pub remedies: fn(&Subject, &mut Vec<Remedy>),
 }
 
 /// Whether the name of the program's file begins like this.
-pub(super) fn is_program(process: &Process, name: &str) -> bool {
+pub(super) fn is_program(process: &ProcessFacts, name: &str) -> bool {
     file_name(&process.program).starts_with(name)
 }
 
 /// Whether a library whose name begins like this is mapped.
-pub(super) fn has_library(process: &Process, name: &str) -> bool {
+pub(super) fn has_library(process: &ProcessFacts, name: &str) -> bool {
     process.maps.files.iter().any(|file| file_name(&file.path).starts_with(name))
 }
 

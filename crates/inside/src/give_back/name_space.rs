@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::FileExt;
 
 use allocanary_heap::{Mapping, PAGE};
-use allocanary_process::elf::{self, Elf, Table};
+use allocanary_process::elf::{self, Elf, SymbolSection};
 use allocanary_process::{Files, Name, open};
 
 /// The structure by which the loader tells debuggers what it has loaded. The word after its first one leads to the list.
@@ -52,7 +52,7 @@ fn told(mappings: &[Mapping], files: &Files) -> Option<u64> {
     let file = files.get(loader.from, loader.to, loader.inode).ok()?;
     let cache = elf::cache(&file);
     let elf = Elf::of(&cache)?;
-    let symbol = elf.symbols(Table::Dynamic).ok()?.find(|symbol| symbol.name == TOLD && symbol.is_defined)?;
+    let symbol = elf.symbols(SymbolSection::Dynamic).ok()?.find(|symbol| symbol.name == TOLD && symbol.is_defined)?;
     let lowest = elf.lowest().unwrap_or(0) / PAGE * PAGE;
     Some(loader.from.wrapping_sub(lowest).wrapping_add(symbol.address))
 }

@@ -5,7 +5,7 @@
 use std::sync::OnceLock;
 
 use allocanary_heap::{Mapping, PAGE, parse_maps};
-use allocanary_process::elf::{self, Elf, SymbolKind, Table};
+use allocanary_process::elf::{self, Elf, SymbolKind, SymbolSection};
 use allocanary_process::{Files, Name, text};
 use serde::{Deserialize, Serialize};
 
@@ -76,7 +76,8 @@ impl Functions {
             let cache = elf::cache(&file);
             let Some(elf) = Elf::of(&cache) else { continue };
             let lowest = elf.lowest().unwrap_or(0) / PAGE * PAGE;
-            let tables = [Table::Dynamic, Table::Full].map(|table| elf.symbols(table).into_iter().flatten());
+            let tables =
+                [SymbolSection::Dynamic, SymbolSection::Full].map(|table| elf.symbols(table).into_iter().flatten());
             for symbol in tables.into_iter().flatten() {
                 if symbol.kind != SymbolKind::Function || !symbol.is_defined || !wanted.has(symbol.name) {
                     continue;

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 
 use allocanary_heap::{Mapping, Memory, Pages, ThreadId, parse_maps};
 use allocanary_process::{Files, Name, open, text};
-use allocanary_stacks::outside::{Code, Modules, Process, Stack};
+use allocanary_stacks::outside::{Code, Modules, OutsideProcess, Stack};
 use allocanary_stacks::walk::Registers;
 
 /// The process, with the unwind tables of its files.
@@ -93,7 +93,7 @@ impl Memory for Seen {
     }
 }
 
-impl Process for Seen {
+impl OutsideProcess for Seen {
     fn read(&self, at: u64, into: &mut [u8]) -> bool {
         Memory::read(self, at, into)
     }

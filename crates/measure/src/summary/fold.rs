@@ -20,7 +20,7 @@ use allocanary_rows::version::Version;
 
 /// What all repeats of a cell have in common.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Key {
+pub struct CellKey {
     /// The study, if rows name it.
     pub study: Option<String>,
     /// The name of the job.
@@ -37,7 +37,7 @@ pub struct Key {
     pub version: Version,
 }
 
-impl Key {
+impl CellKey {
     /// `jemalloc, server, 4 threads`.
     pub fn title(&self) -> String {
         let cores = self.cores.map_or(String::new(), |cores| format!(", {cores} cores"));
@@ -130,7 +130,7 @@ const MOST_OVER_TIME: usize = 16;
 #[derive(Debug, Default)]
 pub struct Fold {
     /// The groups, by the fields that their rows have in common.
-    pub groups: BTreeMap<Key, Group>,
+    pub groups: BTreeMap<CellKey, Group>,
     /// The metrics that the rows can have.
     pub metrics: Metrics,
     /// Number of rows without duplicates.
@@ -164,7 +164,7 @@ pub struct Fold {
 /// Where a failure was counted.
 #[derive(Debug)]
 struct Failed {
-    key: Key,
+    key: CellKey,
     build: String,
     /// What failed, and the reason.
     failure: (String, String),
@@ -226,7 +226,7 @@ impl Fold {
             self.provenance.push(sample.provenance.clone());
         }
         let cell = &sample.cell;
-        let key = Key {
+        let key = CellKey {
             study: cell.study.clone(),
             workload: cell.job.name(),
             candidate: cell.candidate.clone(),
@@ -307,7 +307,7 @@ impl Fold {
     /// a version, and with the same builds of the user's files. Of several versions, it is the one that the same build of
     /// the command measured; if that does not tell, they stay by themselves. To be called when all rows are added.
     pub fn settle(&mut self) {
-        let mut of_cell: BTreeMap<Key, Versions> = BTreeMap::new();
+        let mut of_cell: BTreeMap<CellKey, Versions> = BTreeMap::new();
         let mut of_candidate: BTreeMap<(Candidate, Arc<Conditions>, Version), Versions> = BTreeMap::new();
         let mut unknown = Vec::new();
         for (key, group) in &self.groups {
@@ -318,7 +318,7 @@ impl Fold {
             // A row that failed has its builds if it is of a program, and no version of the allocator.
             let failed = key.version.of_failed();
             let candidate = (key.candidate.clone(), key.host.clone(), failed.clone());
-            let cell = Key { version: failed, ..key.clone() };
+            let cell = CellKey { version: failed, ..key.clone() };
             for versions in [of_cell.entry(cell).or_default(), of_candidate.entry(candidate).or_default()] {
                 versions.entry(key.version.clone()).or_default().extend(group.measured_by.keys().cloned());
             }
@@ -336,7 +336,7 @@ impl Fold {
     }
 
     /// Moves the failures of one build of the command into the group of a version.
-    fn charge(&mut self, key: &Key, version: &Version, build: &str, failed: usize) {
+    fn charge(&mut self, key: &CellKey, version: &Version, build: &str, failed: usize) {
         let Some(from) = self.groups.get_mut(key) else { return };
         from.failed -= failed;
         from.measured_by.remove(build);
@@ -344,7 +344,7 @@ impl Fold {
         if from.measured_by.is_empty() {
             self.groups.remove(key);
         }
-        let key = Key { version: version.clone(), ..key.clone() };
+        let key = CellKey { version: version.clone(), ..key.clone() };
         let known = self.groups.entry(key).or_insert_with(|| Group { place, ..Group::default() });
         known.failed += failed;
         *known.measured_by.entry(build.to_string()).or_default() += failed;
@@ -380,7 +380,7 @@ mod tests {
         serde_json::from_str(row).unwrap()
     }
 
-    fn key(sample: &Sample) -> Key {
+    fn key(sample: &Sample) -> CellKey {
         let mut fold = Fold::default();
         fold.add(sample).unwrap();
         fold.groups.into_keys().next().unwrap()

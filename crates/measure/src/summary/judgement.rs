@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::verdict::{compare_quantiles, with_family_interval};
-use super::{Comparison, Gate, Group, Judged, Key, LEAST_SAMPLES, MARGIN, Side, compare_groups, differences};
+use super::{CellKey, Comparison, Gate, Group, Judged, LEAST_SAMPLES, MARGIN, Side, compare_groups, differences};
 use crate::metrics::Metric;
 use allocanary_rows::error::{Error, Result};
 use allocanary_rows::version::Version;
@@ -12,7 +12,7 @@ use allocanary_rows::version::Version;
 /// One candidate at one column in one metric: the new rows compared with the old rows.
 pub struct Compared {
     /// Which cells.
-    pub key: Key,
+    pub key: CellKey,
     /// Their place in the study.
     pub place: u32,
     /// The compared metric.
@@ -58,7 +58,7 @@ pub struct Judgement {
 type Figure = (Metric, Option<f64>);
 
 /// A pair of groups that both sides have.
-type Pair<'a> = (&'a Key, &'a Group, &'a Group);
+type Pair<'a> = (&'a CellKey, &'a Group, &'a Group);
 
 impl Judgement {
     /// Compares two sides in these metrics, and in the figures of the gates.
@@ -98,7 +98,7 @@ impl Judgement {
             lost.extend([("old", old), ("new", new)].into_iter().flat_map(|(name, side)| unfinished(name, side)));
         }
         lost.extend(gates.iter().flat_map(|gate| without_figures(&gate.metric, &pairs)));
-        let only_new = new.groups.keys().filter(|key| !old.groups.contains_key(*key)).map(Key::title).collect();
+        let only_new = new.groups.keys().filter(|key| !old.groups.contains_key(*key)).map(CellKey::title).collect();
         Ok(Judgement {
             compared,
             only_new,
@@ -200,7 +200,7 @@ fn without_figures(metric: &Metric, pairs: &[Pair]) -> Vec<(String, String)> {
 /// The places where the old rows have figures and the new rows have none, or have more failed cells.
 fn missing(old: &Side, new: &Side) -> Vec<(String, String)> {
     let counted = |group: &Group| group.values_of("resident").len().max(group.values_of("peak").len());
-    let why = |key: &Key, group: &Group| match new.groups.get(key) {
+    let why = |key: &CellKey, group: &Group| match new.groups.get(key) {
         None => Some("not in the new rows".to_string()),
         Some(now) if counted(group) > 0 && counted(now) == 0 => Some("every process fails in the new rows".into()),
         Some(now) if now.fails_more_than(group) => {

@@ -28,7 +28,7 @@ mod verdict;
 pub use agreement::Agreement;
 pub use anatomy::Anatomy;
 pub use conditions::{Conditions, differences, differing};
-pub use fold::{Fold, Group, Key};
+pub use fold::{CellKey, Fold, Group};
 pub use front::front;
 pub use gate::{Gate, Judged};
 pub use judgement::{Compared, Judgement};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::anatomy;
 use super::conditions::{Conditions, differing};
-use super::fold::{Fold, Group, Key};
+use super::fold::{CellKey, Fold, Group};
 use super::{Axis, CandidatePoints, Estimate, LEAST_SAMPLES, MARGIN, PRICE, Panel, Point, compare_groups};
 use crate::metrics::{Metric, metric_of_all};
 use allocanary_rows::Candidate;
@@ -27,7 +27,7 @@ pub struct PanelKey {
 }
 
 /// The panel of a group of samples.
-pub fn panel_key(key: &Key, fold: &Fold) -> PanelKey {
+pub fn panel_key(key: &CellKey, fold: &Fold) -> PanelKey {
     PanelKey {
         study: key.study.clone(),
         workload: key.workload.clone(),
@@ -42,8 +42,8 @@ pub fn panel_key(key: &Key, fold: &Fold) -> PanelKey {
 }
 
 /// Whether the threads are fixed while the cores increase. A single pair of 8 threads and 8 cores does not show it.
-fn threads_are_fixed(key: &Key, fold: &Fold) -> bool {
-    let other_cores = |other: &Key| {
+fn threads_are_fixed(key: &CellKey, fold: &Fold) -> bool {
+    let other_cores = |other: &CellKey| {
         other.cores.is_some()
             && (&other.study, &other.workload, other.threads) == (&key.study, &key.workload, key.threads)
             && other.cores != key.cores
@@ -53,8 +53,9 @@ fn threads_are_fixed(key: &Key, fold: &Fold) -> bool {
 
 /// The panel of the rows with this key, with verdicts in resident memory and in each of `metrics`.
 pub fn panel(wanted: &PanelKey, fold: &Fold, metrics: &[Metric]) -> Panel {
-    let groups: Vec<(&Key, &Group)> = fold.groups.iter().filter(|(key, _)| panel_key(key, fold) == *wanted).collect();
-    let column = |key: &Key| key.cores.or(key.threads).unwrap_or(0);
+    let groups: Vec<(&CellKey, &Group)> =
+        fold.groups.iter().filter(|(key, _)| panel_key(key, fold) == *wanted).collect();
+    let column = |key: &CellKey| key.cores.or(key.threads).unwrap_or(0);
     let columns: BTreeSet<u32> = groups.iter().map(|(key, _)| column(key)).collect();
     let columns: Vec<u32> = columns.into_iter().collect();
     // Two versions of one allocator are two candidates.
@@ -69,7 +70,7 @@ pub fn panel(wanted: &PanelKey, fold: &Fold, metrics: &[Metric]) -> Panel {
     let versions = |candidate: &Candidate| candidates.iter().filter(|(_, (other, _))| *other == candidate).count();
 
     let group = |(candidate, version): (&Candidate, &Version), at: u32| {
-        let is_it = |key: &Key| key.candidate == *candidate && key.version == *version && column(key) == at;
+        let is_it = |key: &CellKey| key.candidate == *candidate && key.version == *version && column(key) == at;
         groups.iter().find(|(key, _)| is_it(key)).map(|(_, group)| *group)
     };
     let lines: Vec<CandidatePoints> = candidates

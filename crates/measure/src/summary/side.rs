@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{Fold, Group, Key, differing, notes};
+use super::{CellKey, Fold, Group, differing, notes};
 use crate::metrics::Metrics;
 use allocanary_rows::Candidate;
 use allocanary_rows::error::{Error, Result};
@@ -14,7 +14,7 @@ pub struct Side {
     /// All that is known of the rows but their groups.
     pub(super) fold: Fold,
     /// Keyed by the cells alone: the host and the allocator's version may differ between the two sides.
-    pub(super) groups: BTreeMap<Key, Group>,
+    pub(super) groups: BTreeMap<CellKey, Group>,
     /// The versions of each candidate.
     pub(super) versions: BTreeMap<Candidate, BTreeSet<Version>>,
 }
@@ -27,9 +27,9 @@ impl Side {
         }
         fold.settle();
         let (mut groups, mut versions) = (BTreeMap::new(), BTreeMap::<Candidate, BTreeSet<Version>>::new());
-        let mut kinds: BTreeMap<Key, Key> = BTreeMap::new();
+        let mut kinds: BTreeMap<CellKey, CellKey> = BTreeMap::new();
         for (key, group) in std::mem::take(&mut fold.groups) {
-            let cells = Key { host: Arc::default(), version: Version::default(), ..key.clone() };
+            let cells = CellKey { host: Arc::default(), version: Version::default(), ..key.clone() };
             if let Some(other) = kinds.insert(cells.clone(), key.clone()) {
                 return Err(unlike(name, &other, &key));
             }
@@ -61,7 +61,7 @@ impl Side {
 }
 
 /// The error for rows of one side that cannot be pooled into one figure.
-fn unlike(name: &str, one: &Key, other: &Key) -> Error {
+fn unlike(name: &str, one: &CellKey, other: &CellKey) -> Error {
     let kinds = match one.host == other.host {
         true => [one, other].map(|key| format!("version {}", key.version)).to_vec(),
         false => differing(&[&one.host, &other.host]),

@@ -47,7 +47,7 @@ pub struct Word<'a> {
 
 /// A module.
 #[derive(Clone, Copy)]
-pub struct Module<'a> {
+pub struct PatchedModule<'a> {
     /// Added to an address of its file, it gives the address in the process.
     pub bias: usize,
     headers: &'a [libc::Elf64_Phdr],
@@ -65,9 +65,9 @@ const RELRO: u32 = libc::PT_GNU_RELRO;
 
 /// Calls `each` for the modules of the process in the loader's order, until it returns false. The loader's list is
 /// locked during this.
-pub fn all(mut each: impl FnMut(usize, &Module) -> bool) {
+pub fn all(mut each: impl FnMut(usize, &PatchedModule) -> bool) {
     struct State<'a> {
-        each: &'a mut dyn FnMut(usize, &Module) -> bool,
+        each: &'a mut dyn FnMut(usize, &PatchedModule) -> bool,
         number: usize,
     }
     unsafe extern "C" fn one(info: *mut libc::dl_phdr_info, _: usize, state: *mut c_void) -> c_int {
@@ -76,7 +76,7 @@ pub fn all(mut each: impl FnMut(usize, &Module) -> bool) {
         let number = state.number;
         state.number += 1;
         // SAFETY: the loader's own entry of a module that is mapped.
-        let module = unsafe { Module::of(info) };
+        let module = unsafe { PatchedModule::of(info) };
         let goes_on = module.is_none_or(|module| (state.each)(number, &module));
         c_int::from(!goes_on)
     }
@@ -85,18 +85,19 @@ pub fn all(mut each: impl FnMut(usize, &Module) -> bool) {
     unsafe { libc::dl_iterate_phdr(Some(one), (&raw mut state).cast()) };
 }
 
-impl Module<'_> {
+impl PatchedModule<'_> {
     /// Reads a module; `None` if it has no tables.
     ///
     /// # Safety
     ///
     /// `info` is an entry of the loader's list, and its module stays mapped while the value is used.
-    unsafe fn of<'a>(info: &libc::dl_phdr_info) -> Option<Module<'a>> {
+    unsafe fn of<'a>(info: &libc::dl_phdr_info) -> Option<PatchedModule<'a>> {
         // SAFETY: the caller promises that the program headers are mapped.
         let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
         let bias = info.dlpi_addr as usize;
         let dynamic = headers.iter().find(|header| header.p_type == DYNAMIC)?;
-        let mut module = Module { bias, headers, symbols: 0, texts: 0, relocations: [(0, 0); 2], gnu_hash: 0, hash: 0 };
+        let mut module =
+            PatchedModule { bias, headers, symbols: 0, texts: 0, relocations: [(0, 0); 2], gnu_hash: 0, hash: 0 };
         let start = bias.wrapping_add(dynamic.p_vaddr as usize);
         let (mut calls, mut call_bytes, mut others, mut other_bytes) = (0, 0, 0, 0);
         for at in 0..dynamic.p_memsz as usize / 16 {

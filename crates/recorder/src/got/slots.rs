@@ -9,7 +9,7 @@ use std::ffi::CStr;
 use std::ptr::with_exposed_provenance;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-use crate::got::module::{self, Module, RelocationKind, Word};
+use crate::got::module::{self, PatchedModule, RelocationKind, Word};
 
 /// The most words that can be changed.
 const MOST: usize = 8192;
@@ -123,7 +123,7 @@ impl Slots {
 
     fn change_one(
         &self,
-        module: &Module,
+        module: &PatchedModule,
         functions: &[Function],
         program: (usize, usize),
         changed: &mut Changed,
@@ -158,7 +158,7 @@ impl Slots {
         if error == 0 { Ok(()) } else { Err(error) }
     }
 
-    fn change_word(&self, module: &Module, at: usize, ours: usize) -> Result<(), i32> {
+    fn change_word(&self, module: &PatchedModule, at: usize, ours: usize) -> Result<(), i32> {
         let before = word(at).load(SeqCst);
         // SAFETY: one thread at a time, by the contract.
         let slots = unsafe { &mut *self.slots.get() };
@@ -212,7 +212,7 @@ fn word(at: usize) -> &'static AtomicUsize {
     unsafe { &*with_exposed_provenance::<AtomicUsize>(at) }
 }
 
-fn has(module: &Module, place: &Word, function: &Function, program: (usize, usize)) -> Has {
+fn has(module: &PatchedModule, place: &Word, function: &Function, program: (usize, usize)) -> Has {
     let now = word(place.at).load(SeqCst);
     if now == function.ours {
         Has::Ours
@@ -226,7 +226,7 @@ fn has(module: &Module, place: &Word, function: &Function, program: (usize, usiz
 }
 
 /// Whether the page of a word is writable, or can be made writable for a store.
-fn can_be_written(module: &Module, at: usize) -> bool {
+fn can_be_written(module: &PatchedModule, at: usize) -> bool {
     const POPULATE_WRITE: libc::c_int = 23;
     if module.is_protected(at) {
         return true;
@@ -246,7 +246,7 @@ fn errno() -> i32 {
     unsafe { *libc::__errno_location() }
 }
 
-fn store(module: &Module, at: usize, value: usize) -> Result<(), i32> {
+fn store(module: &PatchedModule, at: usize, value: usize) -> Result<(), i32> {
     let is_protected = module.is_protected(at);
     let protect = |access| {
         // SAFETY: a page of a module's own data. It can be read before and after the call.

@@ -10,7 +10,7 @@ use allocanary_sys::fnv::Fnv;
 
 use super::room::Room;
 use crate::undisturbed::undisturbed;
-use allocanary_trace::format::{CHUNK_HEADER, MODULE_MAGIC, Table, at, put_module};
+use allocanary_trace::format::{CHUNK_HEADER, MODULE_MAGIC, TableHeader, at, put_module};
 
 /// The most files that are recorded. Frames in other files have only an address.
 const MOST: usize = 1024;
@@ -150,7 +150,7 @@ impl Modules {
             // SAFETY: the range is this thread's alone.
             let header = unsafe { std::slice::from_raw_parts_mut(start, CHUNK_HEADER) };
             let first = self.count.load(Relaxed) as u32;
-            Table { magic: MODULE_MAGIC, offset, length: length as u32, first, count: 0 }.write(header);
+            TableHeader { magic: MODULE_MAGIC, offset, length: length as u32, first, count: 0 }.write(header);
             self.used.store(CHUNK_HEADER, Relaxed);
             self.chunk.store(start, Relaxed);
         }

@@ -13,7 +13,7 @@ use super::room::Room;
 use crate::memory::{map_wiped, populate};
 use crate::process::RING;
 use crate::undisturbed::undisturbed;
-use allocanary_trace::format::{CHUNK_HEADER, MOST_NODES, NODE, NODE_MAGIC, Table};
+use allocanary_trace::format::{CHUNK_HEADER, MOST_NODES, NODE, NODE_MAGIC, TableHeader};
 use allocanary_trace::stacks::StackId;
 
 /// Length of a chunk, and its nodes. A place of a window has several.
@@ -172,7 +172,7 @@ impl Nodes {
             // SAFETY: the range is this thread's alone.
             let header = unsafe { std::slice::from_raw_parts_mut(start.add(at * CHUNK), CHUNK_HEADER) };
             let (offset, first) = (offset + (at * CHUNK) as u64, ((first + at) * OF_CHUNK + 1) as u32);
-            Table { magic: NODE_MAGIC, offset, length: CHUNK as u32, first, count: 0 }.write(header);
+            TableHeader { magic: NODE_MAGIC, offset, length: CHUNK as u32, first, count: 0 }.write(header);
         }
         fence(Release);
         let start = match chunks[0].compare_exchange(null_mut(), start, AcqRel, Acquire) {

@@ -10,7 +10,7 @@ mod markdown;
 
 use super::table::{self, Figure};
 use super::words;
-use allocanary_measure::summary::{Axis, Compared, Comparison, Key, Verdict};
+use allocanary_measure::summary::{Axis, CellKey, Compared, Comparison, Verdict};
 use allocanary_rows::Candidate;
 use allocanary_text::outside::Look;
 use allocanary_text::units::show_share;
@@ -65,7 +65,7 @@ pub fn render(compared: &[Compared], look: &Look) -> String {
 }
 
 fn matrix(here: &[&Compared], look: &Look) -> String {
-    let column = |key: &Key| match key.cores {
+    let column = |key: &CellKey| match key.cores {
         Some(cores) => (Axis::Cores, cores, key.threads.filter(|threads| *threads != cores).unwrap_or(0)),
         None => key.threads.map_or((Axis::Program, 0, 0), |threads| (Axis::Threads, threads, 0)),
     };
@@ -106,7 +106,7 @@ fn narrow(
     here: &[&Compared],
     candidates: &[Candidate],
     columns: &[Place],
-    column: impl Fn(&Key) -> Place,
+    column: impl Fn(&CellKey) -> Place,
     look: &Look,
 ) -> String {
     let figure = |candidate: &Candidate, at: &Place| {

@@ -25,7 +25,7 @@ impl Own {
     }
 }
 
-impl Process for Own {
+impl OutsideProcess for Own {
     fn read(&self, at: u64, into: &mut [u8]) -> bool {
         self.memory.read_exact_at(into, at).is_ok()
     }

@@ -50,7 +50,7 @@ impl Chunk {
 
 /// The header of a chunk with a table, of a trace with stacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Table {
+pub struct TableHeader {
     /// Which table.
     pub magic: [u8; 4],
     /// Where it begins in the file.
@@ -63,13 +63,13 @@ pub struct Table {
     pub count: u32,
 }
 
-impl Table {
+impl TableHeader {
     /// Reads the header of a table; `None` if it is not one.
-    pub fn read(bytes: &[u8], offset: u64) -> Option<Table> {
+    pub fn read(bytes: &[u8], offset: u64) -> Option<TableHeader> {
         let magic = bytes.get(..CHUNK_HEADER)?[..4].try_into().ok()?;
         let is_table = [NODE_MAGIC, MODULE_MAGIC, RESIDENT_MAGIC].contains(&magic);
         let (length, first, count) = (u32_at(bytes, 4), u32_at(bytes, 8), u32_at(bytes, 12));
-        (is_table && is_chunk_length(length)).then_some(Table { magic, offset, length, first, count })
+        (is_table && is_chunk_length(length)).then_some(TableHeader { magic, offset, length, first, count })
     }
 
     /// Writes the header.

@@ -7,7 +7,7 @@ use crate::format::{STACKS, WINDOW};
 use crate::info::info;
 use crate::reader::{Item, Trace};
 
-use crate::stacks::{Node, Resident, Stacks};
+use crate::stacks::{Resident, StackNode, Stacks};
 
 /// A trace with these parts, of a process that has ended.
 fn sample(parts: u32) -> Vec<u8> {
@@ -23,7 +23,7 @@ fn sample(parts: u32) -> Vec<u8> {
         sample.event((at % 2) as u32, ticks + 20, Event::Free { address });
     }
     if parts & STACKS != 0 {
-        let node = |parent, pc| Node { parent, pc, module: 0 };
+        let node = |parent, pc| StackNode { parent, pc, module: 0 };
         sample.tables(&Stacks { nodes: vec![node(0, 0), node(0, 0x1000), node(1, 0x2000)], modules: Vec::new() });
         sample.resident(&Resident { mark: 3, ranges: vec![0x1000..0x3000, 0x8000..0x9000] });
     }

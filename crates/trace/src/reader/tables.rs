@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use super::Trace;
 use crate::error::{Error, Result};
-use crate::format::{CHUNK_HEADER, MODULE_HEADER, MOST_NODES, NODE, RESIDENT_MAGIC, Table};
+use crate::format::{CHUNK_HEADER, MODULE_HEADER, MOST_NODES, NODE, RESIDENT_MAGIC, TableHeader};
 use crate::format::{MODULE_MAGIC, NODE_MAGIC};
-use crate::stacks::{Module, Node, Resident, Stacks};
+use crate::stacks::{Resident, StackNode, Stacks, TraceModule};
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..at + 4).and_then(|word| word.try_into().ok()).map_or(0, u32::from_le_bytes)
@@ -20,12 +20,13 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 impl Trace {
     /// The stacks of the trace. A trace without stacks has only the root.
     pub fn stacks(&self) -> Result<Stacks> {
-        let mut stacks = Stacks { nodes: vec![Node::default()], modules: Vec::new() };
+        let mut stacks = Stacks { nodes: vec![StackNode::default()], modules: Vec::new() };
         for table in self.tables.iter().filter(|table| table.magic == NODE_MAGIC) {
             self.nodes(table, &mut stacks.nodes)?;
         }
         // The places of a window are in no order, so the tables are sorted by their numbers.
-        let mut of_modules: Vec<&Table> = self.tables.iter().filter(|table| table.magic == MODULE_MAGIC).collect();
+        let mut of_modules: Vec<&TableHeader> =
+            self.tables.iter().filter(|table| table.magic == MODULE_MAGIC).collect();
         of_modules.sort_by_key(|table| table.first);
         for table in of_modules {
             modules(&self.bytes_of(table)?, &mut stacks.modules);
@@ -56,23 +57,23 @@ impl Trace {
     }
 
     /// A table, without its header.
-    fn bytes_of(&self, table: &Table) -> Result<Vec<u8>> {
+    fn bytes_of(&self, table: &TableHeader) -> Result<Vec<u8>> {
         let mut bytes = vec![0; table.length as usize];
         let read = self.read_chunk(table.offset, &mut bytes[CHUNK_HEADER..]);
         read.map_err(|error| Error::file(&self.path, "reading the stacks of the trace", error))?;
         Ok(bytes)
     }
 
-    fn nodes(&self, table: &Table, nodes: &mut Vec<Node>) -> Result<()> {
+    fn nodes(&self, table: &TableHeader, nodes: &mut Vec<StackNode>) -> Result<()> {
         let first = table.first as usize;
         for (at, node) in self.bytes_of(table)?[CHUNK_HEADER..].as_chunks::<NODE>().0.iter().enumerate() {
             let (pc, parent, id) = (u64_at(node, 0), u32_at(node, 8), first + at);
             // A node whose writing has begun but not ended has no address.
             if pc != 0 && (1..MOST_NODES).contains(&id) {
                 if nodes.len() <= id {
-                    nodes.resize(id + 1, Node::default());
+                    nodes.resize(id + 1, StackNode::default());
                 }
-                nodes[id] = Node { parent, pc, module: u32_at(node, 12) };
+                nodes[id] = StackNode { parent, pc, module: u32_at(node, 12) };
             }
         }
         Ok(())
@@ -93,7 +94,7 @@ fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
 }
 
 /// The modules of a chunk: each begins with its length, which was written last.
-fn modules(chunk: &[u8], modules: &mut Vec<Module>) {
+fn modules(chunk: &[u8], modules: &mut Vec<TraceModule>) {
     let mut rest = &chunk[CHUNK_HEADER..];
     loop {
         let length = u32_at(rest, 0) as usize;
@@ -101,7 +102,7 @@ fn modules(chunk: &[u8], modules: &mut Vec<Module>) {
         let path_end = MODULE_HEADER + (u32_at(record, 4) & 0xFFFF) as usize;
         let build_end = path_end + (u32_at(record, 4) >> 16) as usize;
         if let (Some(path), Some(build_id)) = (record.get(MODULE_HEADER..path_end), record.get(path_end..build_end)) {
-            modules.push(Module {
+            modules.push(TraceModule {
                 start: u64_at(record, 8),
                 end: u64_at(record, 16),
                 bias: u64_at(record, 24),

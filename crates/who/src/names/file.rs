@@ -7,8 +7,8 @@ use std::sync::Arc;
 use addr2line::demangle_auto;
 use addr2line::gimli::ReaderOffset;
 use allocanary_process::Opened;
-use allocanary_process::elf::{self, Elf, SymbolKind, Table};
-use allocanary_trace::stacks::Module;
+use allocanary_process::elf::{self, Elf, SymbolKind, SymbolSection};
+use allocanary_trace::stacks::TraceModule;
 
 use super::NamedFrame;
 use super::debug::Debug;
@@ -40,7 +40,7 @@ struct Function {
 impl Symbols {
     /// Reads the file of a module and its debug file, if they are of its build. `left` is how many bytes of debug
     /// information may be read.
-    pub(super) fn of(module: &Module, sources: &dyn Sources, left: &mut u64) -> (Symbols, Vec<String>) {
+    pub(super) fn of(module: &TraceModule, sources: &dyn Sources, left: &mut u64) -> (Symbols, Vec<String>) {
         let (mut out, mut notes) = (Symbols::default(), Vec::new());
         let path = module.path.strip_suffix(" (deleted)").unwrap_or(&module.path);
         // Other modules have no file: `[vdso]`, or code that a program makes while it runs.
@@ -160,7 +160,7 @@ impl Symbols {
 fn functions(elf: &Elf<'_>) -> Result<Vec<Function>, String> {
     let mut out = Vec::new();
     let mut trouble = None;
-    for table in [Table::Full, Table::Dynamic] {
+    for table in [SymbolSection::Full, SymbolSection::Dynamic] {
         let symbols = match elf.symbols(table) {
             Ok(symbols) => symbols,
             Err(error) => {

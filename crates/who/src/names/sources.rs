@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use allocanary_process::{Files, Opened, What, file, file_of};
-use allocanary_trace::stacks::Module;
+use allocanary_trace::stacks::TraceModule;
 
 /// The files of modules.
 pub(crate) trait Sources {
     /// The file of a module.
-    fn file(&self, module: &Module) -> Result<Rc<Opened>, String>;
+    fn file(&self, module: &TraceModule) -> Result<Rc<Opened>, String>;
 
     /// The debug file of a build.
     fn debug(&self, build_id: &[u8]) -> Option<Rc<Opened>>;
@@ -24,7 +24,7 @@ pub(super) struct OfTrace {
 }
 
 impl Sources for OfTrace {
-    fn file(&self, module: &Module) -> Result<Rc<Opened>, String> {
+    fn file(&self, module: &TraceModule) -> Result<Rc<Opened>, String> {
         let path = module.path.strip_suffix(" (deleted)").unwrap_or(&module.path);
         file::named(Path::new(path)).map(Rc::new).map_err(|error| error.to_string())
     }
@@ -49,7 +49,7 @@ impl OfProcess {
 }
 
 impl Sources for OfProcess {
-    fn file(&self, module: &Module) -> Result<Rc<Opened>, String> {
+    fn file(&self, module: &TraceModule) -> Result<Rc<Opened>, String> {
         let (to, inode) = self.mappings.get(&module.start).ok_or("it is not mapped")?;
         self.files.get(module.start, *to, *inode).map_err(|error| error.to_string())
     }

@@ -4,7 +4,7 @@ use std::process::Command;
 use allocanary_testing::programs::compiled;
 use allocanary_testing::programs::{compiled_text, compiled_to};
 use allocanary_testing::skipped::skipped;
-use allocanary_trace::stacks::{Module, Node};
+use allocanary_trace::stacks::{StackNode, TraceModule};
 use object::{Object, ObjectSymbol};
 
 use super::*;
@@ -46,14 +46,14 @@ fn built() -> Option<Built> {
 /// Stacks of one frame, which returns to the second byte of `outer`. All addresses are higher by the bias.
 fn stacks(built: &Built) -> Stacks {
     const BIAS: u64 = 0x5555_0000_0000;
-    let module = Module {
+    let module = TraceModule {
         start: BIAS,
         end: BIAS + (1 << 20),
         bias: BIAS,
         path: built.program.display().to_string(),
         build_id: built.build_id.clone(),
     };
-    let nodes = vec![Node::default(), Node { parent: 0, pc: BIAS + built.outer + 1, module: 0 }];
+    let nodes = vec![StackNode::default(), StackNode { parent: 0, pc: BIAS + built.outer + 1, module: 0 }];
     Stacks { nodes, modules: vec![module] }
 }
 
@@ -142,8 +142,9 @@ fn a_program_that_was_replaced_is_told_and_not_used() {
 
 #[test]
 fn the_allocators_own_frames_are_left_out_for_other_tools() {
-    let node = |parent, pc| Node { parent, pc, module: 0 };
-    let module = |path: &str, start| Module { start, end: start + 100, path: path.into(), ..Module::default() };
+    let node = |parent, pc| StackNode { parent, pc, module: 0 };
+    let module =
+        |path: &str, start| TraceModule { start, end: start + 100, path: path.into(), ..TraceModule::default() };
     let stacks = Stacks {
         nodes: vec![node(0, 0), node(0, 150), node(1, 250), node(2, 350), node(0, 351)],
         modules: vec![module("app", 100), module("libc.so.6", 200), module("libjemalloc.so.2", 300)],
@@ -156,8 +157,10 @@ fn the_allocators_own_frames_are_left_out_for_other_tools() {
 
 #[test]
 fn an_address_without_a_module_is_itself() {
-    let stacks =
-        Stacks { nodes: vec![Node::default(), Node { parent: 0, pc: 0x1234, module: 0 }], modules: Vec::new() };
+    let stacks = Stacks {
+        nodes: vec![StackNode::default(), StackNode { parent: 0, pc: 0x1234, module: 0 }],
+        modules: Vec::new(),
+    };
     assert_eq!(functions(&FrameNames::of(&stacks).stack(1)), ["0x1234"]);
 }
 
@@ -166,8 +169,8 @@ fn an_address_without_a_module_is_itself() {
 fn code_that_is_in_no_file_is_named_by_the_map_of_the_trace() {
     let folder = tempfile::tempdir().unwrap();
     let trace = folder.path().join("a.trace");
-    let node = |parent, pc| Node { parent, pc, module: 0 };
-    let module = |path: &str| Module { start: 100, end: 200, path: path.into(), ..Module::default() };
+    let node = |parent, pc| StackNode { parent, pc, module: 0 };
+    let module = |path: &str| TraceModule { start: 100, end: 200, path: path.into(), ..TraceModule::default() };
     let stacks = Stacks {
         nodes: vec![
             node(0, 0),
@@ -222,9 +225,9 @@ fn a_python_that_can_write_a_map_is_told_by_its_version() {
 fn stacks_at(program: &Path, addresses: &[u64]) -> Stacks {
     let bytes = std::fs::read(program).unwrap();
     let build_id = object::File::parse(&*bytes).unwrap().build_id().unwrap().expect("a build-id").to_vec();
-    let module = Module { start: 0, end: 1 << 30, bias: 0, path: program.display().to_string(), build_id };
-    let node = |address: &u64| Node { parent: 0, pc: address + 1, module: 0 };
-    let nodes = [Node::default()].into_iter().chain(addresses.iter().map(node)).collect();
+    let module = TraceModule { start: 0, end: 1 << 30, bias: 0, path: program.display().to_string(), build_id };
+    let node = |address: &u64| StackNode { parent: 0, pc: address + 1, module: 0 };
+    let nodes = [StackNode::default()].into_iter().chain(addresses.iter().map(node)).collect();
     Stacks { nodes, modules: vec![module] }
 }
 

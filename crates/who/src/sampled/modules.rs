@@ -2,13 +2,13 @@
 
 use allocanary_process::elf::{self, Elf};
 use allocanary_profile::reader::Mapping;
-use allocanary_trace::stacks::Module;
+use allocanary_trace::stacks::TraceModule;
 
 use crate::names::sources::{OfProcess, Sources};
 
 /// The files with code, in the order of their addresses, and how they are opened.
-pub(super) fn of(pid: u32, mappings: &[Mapping]) -> (Vec<Module>, OfProcess) {
-    let mut all: Vec<(Module, &Mapping)> = Vec::new();
+pub(super) fn of(pid: u32, mappings: &[Mapping]) -> (Vec<TraceModule>, OfProcess) {
+    let mut all: Vec<(TraceModule, &Mapping)> = Vec::new();
     for mapping in mappings.iter().filter(|one| !one.name.is_empty()) {
         match all.last_mut() {
             Some((module, first))
@@ -18,8 +18,12 @@ pub(super) fn of(pid: u32, mappings: &[Mapping]) -> (Vec<Module>, OfProcess) {
                 first_code(module, mapping);
             }
             _ => {
-                let mut module =
-                    Module { start: mapping.from, end: mapping.to, path: mapping.name.clone(), ..Module::default() };
+                let mut module = TraceModule {
+                    start: mapping.from,
+                    end: mapping.to,
+                    path: mapping.name.clone(),
+                    ..TraceModule::default()
+                };
                 first_code(&mut module, mapping);
                 all.push((module, mapping));
             }
@@ -33,14 +37,14 @@ pub(super) fn of(pid: u32, mappings: &[Mapping]) -> (Vec<Module>, OfProcess) {
 }
 
 #[inline(never)]
-fn first_code(module: &mut Module, mapping: &Mapping) {
+fn first_code(module: &mut TraceModule, mapping: &Mapping) {
     if mapping.executable {
         module.bias = 1;
     }
 }
 
 /// Finds the build-id of its file, and the bias of its addresses.
-fn identified(mut module: Module, first: &Mapping, sources: &OfProcess) -> Module {
+fn identified(mut module: TraceModule, first: &Mapping, sources: &OfProcess) -> TraceModule {
     module.bias = module.start.wrapping_sub(first.offset);
     if !module.path.starts_with('/') {
         return module;

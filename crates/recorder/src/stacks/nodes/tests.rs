@@ -18,7 +18,7 @@ fn written(ring: &Ring) -> Vec<(u64, StackId)> {
     let file = unsafe { std::slice::from_raw_parts(ring.file, ring.used()) };
     let mut found = vec![(0, 0); MOST_NODES];
     for offset in (HEADER..file.len()).step_by(CHUNK) {
-        let Some(table) = Table::read(&file[offset..], offset as u64) else { continue };
+        let Some(table) = TableHeader::read(&file[offset..], offset as u64) else { continue };
         assert_eq!((table.magic, table.length as usize), (NODE_MAGIC, CHUNK));
         for (at, node) in file[offset + CHUNK_HEADER..offset + CHUNK].as_chunks::<NODE>().0.iter().enumerate() {
             let pc = u64::from_le_bytes(node[..8].try_into().unwrap());

@@ -17,8 +17,8 @@ fn open(folder: &Path, bytes: &[u8]) -> Result<Trace> {
 
 fn tables() -> (Stacks, Resident) {
     let nodes = [(0, 0), (0, 0x5500_0000_1000), (1, 0x7F00_0000_2000), (1, 0x7F00_0000_3000), (3, 0x5500_0000_1000)];
-    let nodes = nodes.into_iter().map(|(parent, pc)| Node { parent, pc, module: 0 }).collect();
-    let module = |start: u64, path: &str, build_id: &[u8]| Module {
+    let nodes = nodes.into_iter().map(|(parent, pc)| StackNode { parent, pc, module: 0 }).collect();
+    let module = |start: u64, path: &str, build_id: &[u8]| TraceModule {
         start,
         end: start + 0x10_000,
         bias: start,
@@ -75,7 +75,7 @@ fn a_trace_without_stacks_has_none() {
     let mut built = TraceBuilder::new(512);
     built.event(0, 10, Event::New { how: How::Malloc, address: 0x1000, size: 8 });
     let trace = open(folder.path(), &built.finish()).unwrap();
-    assert_eq!(trace.stacks().unwrap(), Stacks { nodes: vec![Node::default()], modules: Vec::new() });
+    assert_eq!(trace.stacks().unwrap(), Stacks { nodes: vec![StackNode::default()], modules: Vec::new() });
     assert!(trace.residents().unwrap().is_empty());
     let mut found = Found(Vec::new(), 77);
     merge(&trace, &mut found).unwrap();
