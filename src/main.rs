@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use allocanary::tuning::{self, Pages};
-use allocanary_command::Given;
+use allocanary_command::BinaryParts;
 
 allocanary::install!();
 
@@ -20,7 +20,7 @@ fn main() -> ExitCode {
     // this. It does not return them at once: threads that parse a report's rows would spend half of their time on page
     // faults.
     let _ = tuning::set_decay(Pages::Dirty, Some(Duration::from_millis(100)));
-    allocanary_command::main(Given {
+    allocanary_command::main(BinaryParts {
         features: env!("ALLOCANARY_FEATURES"),
         allocator: allocanary::CHOSEN,
         built: allocanary_revision::built(),

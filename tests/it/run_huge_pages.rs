@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use allocanary_sys::sys::Given;
+use allocanary_sys::sys::HugePagePolicy;
 use allocanary_testing::programs::compiled_to;
 use tempfile::tempdir;
 
@@ -25,7 +25,7 @@ fn the_kernel_says_that_a_static_program_and_one_with_a_preload_get_no_huge_page
         allocanary(folder.path(), words(&format!("{flags} -- ./{program}")))
     };
     let ran = run("fixed", "own own:process_thp=never");
-    if !Given::here().advised {
+    if !HugePagePolicy::here().advised {
         assert!(ran.code == Some(2) && ran.err.contains("this host gives no transparent huge pages"), "{ran:?}");
         return;
     }

@@ -22,7 +22,7 @@ static IS_REFUSED: AtomicBool = AtomicBool::new(false);
 
 /// Why there is no profile.
 #[derive(Debug)]
-pub struct Error(allocanary_profile::reader::Trouble);
+pub struct Error(allocanary_profile::reader::ProfileTrouble);
 
 impl std::fmt::Display for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -12,7 +12,7 @@ use allocanary_rows::provenance::Built;
 pub type Check = fn(&str, Option<&InCode>) -> Result<(), (&'static str, &'static str)>;
 
 /// What the binary hands in.
-pub struct Given {
+pub struct BinaryParts {
     /// The features of this build, separated by commas. Its cells are built with the same ones.
     pub features: &'static str,
     /// The allocator of this command: `jemalloc`.
@@ -27,10 +27,10 @@ pub struct Given {
     pub check_settings: Check,
 }
 
-static GIVEN: OnceLock<Given> = OnceLock::new();
+static GIVEN: OnceLock<BinaryParts> = OnceLock::new();
 
 /// Keeps what the binary hands in. Called once.
-pub fn keep(given: Given) {
+pub fn keep(given: BinaryParts) {
     allocanary_rows::provenance::built_from(given.built);
     let _ = GIVEN.set(given);
 }

@@ -13,11 +13,11 @@ mod verbs;
 
 use std::process::ExitCode;
 
-pub use given::Given;
+pub use given::BinaryParts;
 
 /// Executes the command line, and reports an error in one line. `features` are the features of this build, separated by
 /// commas: cargo builds the command's cells with the same features.
-pub fn main(given: Given) -> ExitCode {
+pub fn main(given: BinaryParts) -> ExitCode {
     given::keep(given);
     if let Some(code) = commands::serve_if_asked() {
         return code;

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use allocanary_heap::Memory;
 use allocanary_profile::layout::{MARK, table_of};
-use allocanary_profile::reader::{MOST_TABLES, Trouble, of_table};
+use allocanary_profile::reader::{MOST_TABLES, ProfileTrouble, of_table};
 
 use crate::copy::Copy;
 
@@ -38,7 +38,7 @@ impl Profile {
                 read.then(|| bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect())
             };
             let found = of_table(0, table, words);
-            profile.is_there |= !matches!(found, Err(Trouble::None(_)));
+            profile.is_there |= !matches!(found, Err(ProfileTrouble::None(_)));
             profile.blocks.extend(found.iter().flat_map(|found| &found.samples).map(|sample| sample.address));
         }
         // A large block is in each of several tables.

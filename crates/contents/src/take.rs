@@ -6,7 +6,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use allocanary_heap::{CoreFile, How, Live, Mapping, Memory, Subject, Trouble};
+use allocanary_heap::{CoreFile, How, Live, Mapping, Memory, ProcessTrouble, Subject};
 use allocanary_process::{Files, Stopped};
 
 use crate::contents::Contents;
@@ -21,12 +21,12 @@ use crate::wanted::ContentsRequest;
 const READINGS: u32 = 8;
 
 /// Reads a process, at most for a time.
-pub fn take(pid: u32, wanted: &ContentsRequest, time: Duration) -> Result<Contents, Trouble> {
+pub fn take(pid: u32, wanted: &ContentsRequest, time: Duration) -> Result<Contents, ProcessTrouble> {
     let begun = Instant::now();
     let until = begun.checked_add(time);
     // The rest of the time is for what is made of the last reading, which may also take longer than those before.
     let is_late = || begun.elapsed() > time / 3;
-    let subject = Subject::of(pid).ok_or(Trouble::Gone(pid))?;
+    let subject = Subject::of(pid).ok_or(ProcessTrouble::Gone(pid))?;
     let files = Rc::new(Files::of(pid));
     let open = |mapping: &Mapping| files.get(mapping.from, mapping.to, mapping.inode).ok();
     let mut earlier: Option<Vec<Candidate>> = None;
@@ -67,8 +67,8 @@ pub fn take(pid: u32, wanted: &ContentsRequest, time: Duration) -> Result<Conten
                 Some(begun.elapsed().as_micros() as u64)
             }
         };
-        if !Subject::of(pid).ok_or(Trouble::Gone(pid))?.is_same(&subject) {
-            return Err(Trouble::Changed(pid));
+        if !Subject::of(pid).ok_or(ProcessTrouble::Gone(pid))?.is_same(&subject) {
+            return Err(ProcessTrouble::Changed(pid));
         }
         let mut reading = Snapshot::of(&copied, threads, &open);
         // What is the same in two readings does not come from a heap that moves, and would be in a third one as well; but a page is soon freed.
@@ -119,9 +119,9 @@ const APART: Duration = Duration::from_millis(20);
 const DOUBTFUL: usize = 16;
 
 /// Reads a core file. It does not move: one reading tells what is leaked.
-pub fn take_core(path: &Path, wanted: &ContentsRequest, time: Duration) -> Result<Contents, Trouble> {
+pub fn take_core(path: &Path, wanted: &ContentsRequest, time: Duration) -> Result<Contents, ProcessTrouble> {
     let until = Instant::now().checked_add(time);
-    let core = CoreFile::open(path, until).map_err(|error| Trouble::Core { path: path.into(), error })?;
+    let core = CoreFile::open(path, until).map_err(|error| ProcessTrouble::Core { path: path.into(), error })?;
     let open = |mapping: &Mapping| core.file(mapping);
     let (threads, bytes) = (threads::of_core(&core), bytes_of(&core));
     let mut contents = if bytes > wanted.limit {

@@ -29,7 +29,7 @@ const LOADED: u64 = 4 << 30;
 
 /// A program that can be started.
 #[derive(Clone, Debug)]
-pub struct Program {
+pub struct StartableProgram {
     /// The file, found in PATH.
     pub path: PathBuf,
     /// The ELF file that runs it: itself, or a script's interpreter.
@@ -42,9 +42,9 @@ pub struct Program {
     pub cannot: Option<String>,
 }
 
-impl Program {
+impl StartableProgram {
     /// Looks at the program of that name. The error says why it cannot be started.
-    pub fn look_at(name: &str) -> Result<Program, String> {
+    pub fn look_at(name: &str) -> Result<StartableProgram, String> {
         let path = find(name, std::env::var_os("PATH").as_deref())?;
         let (runs, privileged) = interpreter(&path, 0)?;
         let about = |error: std::io::Error| format!("{}: {error}", runs.display());
@@ -66,7 +66,7 @@ impl Program {
         let (own, how) = (identity.main.flavour, identity.main.how.clone());
         let cannot = privileged.or(unloaded).or_else(|| sanitized(&shown, &libraries));
         let cannot = cannot.or_else(|| linked(&part, own, &how));
-        Ok(Program { path, runs, own, how, cannot })
+        Ok(StartableProgram { path, runs, own, how, cannot })
     }
 
     /// Whether the environment can give settings to its own allocator.
@@ -330,7 +330,7 @@ mod tests {
         file(folder.path(), "loader", script.as_bytes(), 0o755);
         fs::write(folder.path().join("main.c"), "int main(void) { return 0; }\n").unwrap();
         made(folder.path(), "program", &["main.c", &format!("-Wl,--dynamic-linker={}", loader.display())]);
-        let found = Program::look_at(folder.path().join("program").to_str().unwrap()).unwrap();
+        let found = StartableProgram::look_at(folder.path().join("program").to_str().unwrap()).unwrap();
         assert!(!ran.exists(), "{}", fs::read_to_string(&ran).unwrap_or_default());
         assert_eq!((found.own, found.cannot), (Flavour::Glibc, None));
     }
@@ -343,7 +343,7 @@ mod tests {
         assert!(made.success());
         let script = file(folder.path(), "script", format!("#!{}\n", pipe.display()).as_bytes(), 0o755);
         for name in [&script, &pipe.display().to_string()] {
-            let error = Program::look_at(name).unwrap_err();
+            let error = StartableProgram::look_at(name).unwrap_err();
             assert!(error.contains("wanted a program, found a device or a pipe"), "{error}");
         }
     }
@@ -385,13 +385,13 @@ mod tests {
             (make("env", "#!/usr/bin/env no-such-program\n", 0o755), "its interpreter: no-such-program"),
             (make("again", &format!("#!{}\n", again.display()), 0o755), "interpret each other"),
         ] {
-            let error = Program::look_at(&name).unwrap_err();
+            let error = StartableProgram::look_at(&name).unwrap_err();
             assert!(error.contains(said), "{error}");
         }
         let mut foreign = fs::read("/proc/self/exe").unwrap();
         foreign[18] = 0xfe;
         let foreign = file(folder.path(), "foreign", &foreign, 0o755);
-        assert!(Program::look_at(&foreign).unwrap_err().contains("of another architecture"));
+        assert!(StartableProgram::look_at(&foreign).unwrap_err().contains("of another architecture"));
     }
 
     #[test]
@@ -399,7 +399,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let inner = file(folder.path(), "inner", b"#! /bin/sh -e\n", 0o755);
         let outer = file(folder.path(), "outer", format!("#!/usr/bin/env {inner}\n").as_bytes(), 0o755);
-        let found = Program::look_at(&outer).unwrap();
+        let found = StartableProgram::look_at(&outer).unwrap();
         assert_eq!((found.runs, found.cannot), (PathBuf::from("/bin/sh"), None));
         assert_eq!(found.own, Flavour::Glibc);
     }

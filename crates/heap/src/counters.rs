@@ -8,10 +8,10 @@ use allocanary_process::{Name, open};
 pub use allocanary_walkers::counters::{CounterPlace, Counters, MemoryReader, locate};
 
 use crate::states::WORD_PRESENT;
-use crate::{Live, PAGE, Trouble};
+use crate::{Live, PAGE, ProcessTrouble};
 
 /// Runs [`locate`] on a live process.
-pub fn locate_in(pid: u32, until: Option<std::time::Instant>) -> Result<Vec<CounterPlace>, Trouble> {
+pub fn locate_in(pid: u32, until: Option<std::time::Instant>) -> Result<Vec<CounterPlace>, ProcessTrouble> {
     Live::open_until(pid, until).map(|live| locate(&live))
 }
 

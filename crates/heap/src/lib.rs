@@ -43,7 +43,7 @@ mod take;
 mod unread;
 
 /// Another process, as it is opened and stopped.
-pub use allocanary_process::{Frozen, Trouble, ptrace};
+pub use allocanary_process::{Frozen, ProcessTrouble, ptrace};
 /// The parts of a reading.
 pub use allocanary_walkers::{
     BlockKind, Check, Fact, Forecast, HeapArena, HeapBlock, Layout, Mapping, Memory, OF_HEAP, PAGE, PARTS, Pages, Part,

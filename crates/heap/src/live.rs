@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::rc::Rc;
 use std::time::Instant;
 
-use allocanary_process::{Files, Name, Opened, Trouble, open, text, threads};
+use allocanary_process::{Files, Name, Opened, ProcessTrouble, open, text, threads};
 
 use crate::Run;
 use crate::copies::{self, Ended, Range};
@@ -36,22 +36,22 @@ pub struct Live {
 
 impl Live {
     /// Reads the mappings, threads and page states of a process.
-    pub fn open(pid: u32) -> Result<Live, Trouble> {
+    pub fn open(pid: u32) -> Result<Live, ProcessTrouble> {
         Live::open_until(pid, None)
     }
 
     /// As [`Live::open`], but reads nothing after the time `until`.
-    pub fn open_until(pid: u32, until: Option<Instant>) -> Result<Live, Trouble> {
+    pub fn open_until(pid: u32, until: Option<Instant>) -> Result<Live, ProcessTrouble> {
         Live::open_with(&Rc::new(Files::of(pid)), until)
     }
 
     /// As [`Live::open_until`], with files that may be open already.
-    pub fn open_with(files: &Rc<Files>, until: Option<Instant>) -> Result<Live, Trouble> {
+    pub fn open_with(files: &Rc<Files>, until: Option<Instant>) -> Result<Live, ProcessTrouble> {
         let pid = files.pid();
         if until.is_some_and(|until| Instant::now() >= until) {
-            return Err(Trouble::Late(pid));
+            return Err(ProcessTrouble::Late(pid));
         }
-        let trouble = |what: &'static str, error: io::Error| Trouble::of(pid, what, error);
+        let trouble = |what: &'static str, error: io::Error| ProcessTrouble::of(pid, what, error);
         let before = Kernel::of(pid).map_err(|error| trouble("reading its counts", error))?;
         let (mappings, pages) = looked_at(pid, until).map_err(|(what, error)| trouble(what, error))?;
         let after = Kernel::of(pid).map_err(|error| trouble("reading its counts", error))?;
@@ -373,7 +373,7 @@ mod tests {
         live.until = Some(Instant::now());
         assert_eq!((live.word(at), live.is_late()), (None, true));
         let error = Live::open_until(std::process::id(), Some(Instant::now())).unwrap_err();
-        assert!(matches!(error, Trouble::Late(_)), "{error}");
+        assert!(matches!(error, ProcessTrouble::Late(_)), "{error}");
     }
 
     #[test]
@@ -391,7 +391,7 @@ mod tests {
     #[test]
     fn a_process_that_is_not_there() {
         let error = Live::open(0x3fff_ffff).unwrap_err();
-        assert!(matches!(error, Trouble::Gone(_)), "{error}");
+        assert!(matches!(error, ProcessTrouble::Gone(_)), "{error}");
     }
 
     #[test]

@@ -11,8 +11,8 @@ use allocanary_sys::proc::Stat;
 use crate::apart::apart;
 use crate::counted::add_shares;
 use crate::{
-    CoreFile, Counted, Kernel, Live, Memory, Reading, State, Subject, Trouble, Unknown, Walk, Walked, best_of, counted,
-    inside, parse_smaps, shares, walk_all,
+    CoreFile, Counted, Kernel, Live, Memory, ProcessTrouble, Reading, State, Subject, Unknown, Walk, Walked, best_of,
+    counted, inside, parse_smaps, shares, walk_all,
 };
 use allocanary_walkers::{AllocatorMark, KNOWN, build_id};
 
@@ -41,7 +41,7 @@ pub enum Shares {
 }
 
 /// [`take_with`] without shares.
-pub fn take(pid: u32, how: How, time: Duration) -> Result<Reading, Trouble> {
+pub fn take(pid: u32, how: How, time: Duration) -> Result<Reading, ProcessTrouble> {
     take_with(pid, how, Shares::NotRead, time)
 }
 
@@ -52,7 +52,7 @@ pub fn take(pid: u32, how: How, time: Duration) -> Result<Reading, Trouble> {
 /// mappings are always in the reading, because the kernel has them.
 ///
 /// A process that becomes another program meanwhile is read again.
-pub fn take_with(pid: u32, how: How, shares: Shares, time: Duration) -> Result<Reading, Trouble> {
+pub fn take_with(pid: u32, how: How, shares: Shares, time: Duration) -> Result<Reading, ProcessTrouble> {
     let until = Instant::now().checked_add(time);
     let read = || while_it_changes(pid, || taken(pid, how, shares, time, until));
     let mut best = read()?;
@@ -74,14 +74,14 @@ pub fn take_with(pid: u32, how: How, shares: Shares, time: Duration) -> Result<R
 }
 
 /// Reads a process again that has become another program meanwhile.
-fn while_it_changes<T>(pid: u32, mut read: impl FnMut() -> Result<T, Trouble>) -> Result<T, Trouble> {
+fn while_it_changes<T>(pid: u32, mut read: impl FnMut() -> Result<T, ProcessTrouble>) -> Result<T, ProcessTrouble> {
     let mut tries = TRIES;
     loop {
         tries -= 1;
         match read() {
-            Err(Trouble::Gone(_) | Trouble::Changed(_)) if has_memory(pid) && tries > 0 => {}
-            Err(Trouble::Gone(_)) if has_memory(pid) => return Err(Trouble::Changed(pid)),
-            Err(Trouble::Changed(_)) if !has_memory(pid) => return Err(Trouble::Gone(pid)),
+            Err(ProcessTrouble::Gone(_) | ProcessTrouble::Changed(_)) if has_memory(pid) && tries > 0 => {}
+            Err(ProcessTrouble::Gone(_)) if has_memory(pid) => return Err(ProcessTrouble::Changed(pid)),
+            Err(ProcessTrouble::Changed(_)) if !has_memory(pid) => return Err(ProcessTrouble::Gone(pid)),
             done => return done,
         }
     }
@@ -92,10 +92,16 @@ fn has_memory(pid: u32) -> bool {
     text(pid, Name::Stat).ok().and_then(|text| Stat::parse(&text)).is_some_and(|stat| !stat.is_bare())
 }
 
-fn taken(pid: u32, how: How, shares: Shares, time: Duration, until: Option<Instant>) -> Result<Reading, Trouble> {
+fn taken(
+    pid: u32,
+    how: How,
+    shares: Shares,
+    time: Duration,
+    until: Option<Instant>,
+) -> Result<Reading, ProcessTrouble> {
     let files = Rc::new(Files::of(pid));
     let open = || Live::open_with(&files, until);
-    let subject = Subject::of(pid).ok_or(Trouble::Gone(pid))?;
+    let subject = Subject::of(pid).ok_or(ProcessTrouble::Gone(pid))?;
     let mut problem = unsupported(pid);
     let mut stopped = None;
     let Walked { memory: live, mut walks } = match (&problem, how) {
@@ -121,7 +127,7 @@ fn taken(pid: u32, how: How, shares: Shares, time: Duration, until: Option<Insta
         (Some(_), _) => Walked { memory: open()?, walks: Vec::new() },
     };
     if live.is_cut() {
-        return Err(Trouble::Changed(pid));
+        return Err(ProcessTrouble::Changed(pid));
     }
     let walked_late = live.is_late();
     if walked_late {
@@ -131,16 +137,16 @@ fn taken(pid: u32, how: How, shares: Shares, time: Duration, until: Option<Insta
         problem = problem.or(walks.is_empty().then(none));
     }
     if problem.is_none() && walks.is_empty() && !may_read(&live) {
-        problem = Some(format!("heap not divided: {}", Trouble::Denied(pid)));
+        problem = Some(format!("heap not divided: {}", ProcessTrouble::Denied(pid)));
     }
     if problem.is_none() {
         let unwalked: Vec<Unknown> = unwalked(&live, &walks).collect();
         walks.extend(unwalked.into_iter().map(Err));
     }
     let counted = counted_with(&live, shares)?;
-    let now = Subject::of(pid).ok_or(Trouble::Gone(pid))?;
+    let now = Subject::of(pid).ok_or(ProcessTrouble::Gone(pid))?;
     if !now.is_same(&subject) {
-        return Err(Trouble::Changed(pid));
+        return Err(ProcessTrouble::Changed(pid));
     }
     let taken = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
     let mut reading = Reading::of(subject, taken, live.kernel()[1], &counted, &live, walks);
@@ -156,9 +162,9 @@ fn taken(pid: u32, how: How, shares: Shares, time: Duration, until: Option<Insta
 }
 
 /// Reads a core file. After `time` no more of it is read, as in [`take`].
-pub fn take_core(path: &Path, time: Duration) -> Result<Reading, Trouble> {
+pub fn take_core(path: &Path, time: Duration) -> Result<Reading, ProcessTrouble> {
     let until = Instant::now().checked_add(time);
-    let core = CoreFile::open(path, until).map_err(|error| Trouble::Core { path: path.into(), error })?;
+    let core = CoreFile::open(path, until).map_err(|error| ProcessTrouble::Core { path: path.into(), error })?;
     let mut walks = walk_all(&core);
     if core.is_late() {
         walks.iter_mut().flatten().for_each(|walk| walk.late = Some(time));
@@ -207,7 +213,7 @@ pub fn take_core(path: &Path, time: Duration) -> Result<Reading, Trouble> {
 }
 
 /// The counts of each mapping, with the requested shares.
-fn counted_with(live: &Live, shares: Shares) -> Result<Vec<Counted>, Trouble> {
+fn counted_with(live: &Live, shares: Shares) -> Result<Vec<Counted>, ProcessTrouble> {
     let mut counted = counted(live.mappings(), live.pages());
     let pid = live.pid();
     match shares {
@@ -216,7 +222,7 @@ fn counted_with(live: &Live, shares: Shares) -> Result<Vec<Counted>, Trouble> {
         Shares::ByPages => drop(shares::by_pages(pid, &mut counted, live.pages(), live.until())),
         Shares::BySmaps => {
             let text = text(pid, Name::Smaps);
-            let text = text.map_err(|error| Trouble::of(pid, "reading its smaps", error))?;
+            let text = text.map_err(|error| ProcessTrouble::of(pid, "reading its smaps", error))?;
             add_shares(&mut counted, &parse_smaps(text));
         }
     }
@@ -307,7 +313,7 @@ mod tests {
 
     #[test]
     fn a_process_that_becomes_another_program_is_read_again_and_has_not_ended() {
-        let tries = |pid, trouble: fn(u32) -> Trouble, before: u32| {
+        let tries = |pid, trouble: fn(u32) -> ProcessTrouble, before: u32| {
             let mut tries = 0;
             let read = while_it_changes(pid, || {
                 tries += 1;
@@ -316,11 +322,14 @@ mod tests {
             (read.map_err(|error| error.to_string().contains("another program")), tries)
         };
         let own = std::process::id();
-        assert_eq!((tries(own, Trouble::Gone, 2), tries(own, Trouble::Changed, 1)), ((Ok(()), 3), (Ok(()), 2)));
-        assert_eq!(tries(own, Trouble::Gone, 3), (Err(true), 3));
+        assert_eq!(
+            (tries(own, ProcessTrouble::Gone, 2), tries(own, ProcessTrouble::Changed, 1)),
+            ((Ok(()), 3), (Ok(()), 2))
+        );
+        assert_eq!(tries(own, ProcessTrouble::Gone, 3), (Err(true), 3));
         let none = 0x3fff_ffff;
         assert_eq!(
-            (tries(none, Trouble::Gone, 9), tries(none, Trouble::Changed, 9)),
+            (tries(none, ProcessTrouble::Gone, 9), tries(none, ProcessTrouble::Changed, 9)),
             ((Err(false), 1), (Err(false), 1))
         );
     }
@@ -332,7 +341,7 @@ mod tests {
             + reading.areas.iter().map(|area| area.resident).sum::<u64>();
         assert_eq!((reading.process.pid, sum), (std::process::id(), reading.resident));
         assert!(reading.areas.iter().any(|area| area.name == "program and libraries" && area.resident > 1 << 19));
-        assert!(matches!(take(0x3fff_ffff, How::Running, Duration::MAX), Err(Trouble::Gone(_))));
-        assert!(matches!(take(std::process::id(), How::Running, Duration::ZERO), Err(Trouble::Late(_))));
+        assert!(matches!(take(0x3fff_ffff, How::Running, Duration::MAX), Err(ProcessTrouble::Gone(_))));
+        assert!(matches!(take(std::process::id(), How::Running, Duration::ZERO), Err(ProcessTrouble::Late(_))));
     }
 }

@@ -6,15 +6,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use allocanary_process::status;
 use allocanary_sys::proc::Status;
 
-use crate::{Area, Kernel, Reading, SCHEMA, Sort, Subject, Trouble};
+use crate::{Area, Kernel, ProcessTrouble, Reading, SCHEMA, Sort, Subject};
 
 impl Reading {
     /// The resident bytes, from the counts in `/proc/PID/status`. Nothing of the process's memory is read, and nothing
     /// waits.
-    pub fn unread(pid: u32, problem: String) -> Result<Reading, Trouble> {
-        let process = Subject::of(pid).ok_or(Trouble::Gone(pid))?;
+    pub fn unread(pid: u32, problem: String) -> Result<Reading, ProcessTrouble> {
+        let process = Subject::of(pid).ok_or(ProcessTrouble::Gone(pid))?;
         let status = status(pid);
-        let status = status.map_err(|error| Trouble::of(pid, "reading what is resident", error))?;
+        let status = status.map_err(|error| ProcessTrouble::of(pid, "reading what is resident", error))?;
         let taken = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
         Ok(of(process, &status, taken, problem))
     }
@@ -69,6 +69,6 @@ mod tests {
             ["mapped files", "reserved huge pages", "not known"]
         );
         assert!(!reading.is_divided() && reading.problems == ["why"]);
-        assert!(matches!(Reading::unread(0x3fff_ffff, String::new()), Err(Trouble::Gone(_))));
+        assert!(matches!(Reading::unread(0x3fff_ffff, String::new()), Err(ProcessTrouble::Gone(_))));
     }
 }

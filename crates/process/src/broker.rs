@@ -14,7 +14,7 @@ use crate::channel::Reply;
 use crate::file;
 use crate::here::{given, here};
 use crate::stopped::Held;
-use crate::what::{Given, Name, What};
+use crate::what::{BrokerReply, Name, What};
 
 /// What a request is about: the child may ask for what belongs to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,7 +54,7 @@ impl Broker {
     }
 
     /// Carries out a wish.
-    pub(crate) fn give(&self, wish: &str, held: &mut Held) -> io::Result<Given> {
+    pub(crate) fn give(&self, wish: &str, held: &mut Held) -> io::Result<BrokerReply> {
         let what: What = serde_json::from_str(wish).map_err(io::Error::other)?;
         let About { pids, core, is_stopped } = &self.0;
         let may = match (&what, what.pid()) {
@@ -76,7 +76,7 @@ impl Broker {
 }
 
 /// Sends what was given, or why it was not.
-pub(crate) fn send(socket: &UnixStream, given: io::Result<Given>) -> io::Result<()> {
+pub(crate) fn send(socket: &UnixStream, given: io::Result<BrokerReply>) -> io::Result<()> {
     let (reply, file) = match given {
         Ok(given) => (Reply { stamp: given.stamp, text: given.text, error: None }, given.file),
         Err(error) => (Reply { error: Some((error.raw_os_error(), error.to_string())), ..Reply::default() }, None),

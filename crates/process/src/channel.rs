@@ -11,7 +11,7 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg}
 use serde::{Deserialize, Serialize};
 
 use crate::file::Stamp;
-use crate::what::{Given, What};
+use crate::what::{BrokerReply, What};
 
 /// What a line of the child begins with that is no answer.
 pub(crate) const WISH: char = '?';
@@ -56,7 +56,7 @@ impl Channel {
     }
 
     /// Asks the command.
-    pub(crate) fn ask(&mut self, what: &What) -> io::Result<Given> {
+    pub(crate) fn ask(&mut self, what: &What) -> io::Result<BrokerReply> {
         let wish = serde_json::to_string(what).map_err(io::Error::other)?;
         self.tell(&format!("{WISH}{wish}"))?;
         self.files.clear();
@@ -65,7 +65,7 @@ impl Channel {
         match reply.error {
             Some((Some(number), _)) => Err(io::Error::from_raw_os_error(number)),
             Some((None, text)) => Err(io::Error::other(text)),
-            None => Ok(Given { file: self.files.pop(), stamp: reply.stamp, text: reply.text }),
+            None => Ok(BrokerReply { file: self.files.pop(), stamp: reply.stamp, text: reply.text }),
         }
     }
 

@@ -14,7 +14,7 @@ use allocanary_sys::proc::pids::tids;
 use allocanary_sys::proc::{Stat, Status};
 
 use crate::ptrace::{Blocked, Stop, detach, ends_call, hide, interrupt, seize, stopped};
-use crate::trouble::Trouble;
+use crate::trouble::ProcessTrouble;
 
 /// How long a thread may take to stop. A thread that takes longer waits for a device or a file system. The other
 /// threads must not be stopped during this.
@@ -41,7 +41,7 @@ pub struct Frozen {
 
 impl Frozen {
     /// Stops all threads of a process. If a thread cannot be stopped, this is an error, and the others continue.
-    pub fn stop(pid: u32) -> Result<Frozen, Trouble> {
+    pub fn stop(pid: u32) -> Result<Frozen, ProcessTrouble> {
         let mut frozen = Frozen { pid, threads: BTreeMap::new(), _blocked: Blocked::new(), here: PhantomData };
         // Threads that still run may start new threads.
         loop {
@@ -84,7 +84,7 @@ impl Frozen {
         }
     }
 
-    fn stop_thread(&mut self, tid: u32) -> Result<(), Trouble> {
+    fn stop_thread(&mut self, tid: u32) -> Result<(), ProcessTrouble> {
         if let Err(error) = seize(tid) {
             return match self.is_dead(tid) {
                 Ok(true) => Ok(()),
@@ -115,12 +115,12 @@ impl Frozen {
         }
     }
 
-    fn trouble(&self, what: &'static str, error: io::Error) -> Trouble {
-        Trouble::of(self.pid, what, error)
+    fn trouble(&self, what: &'static str, error: io::Error) -> ProcessTrouble {
+        ProcessTrouble::of(self.pid, what, error)
     }
 
     /// Why the kernel does not allow this thread to be stopped: another process may trace it already.
-    fn refused(&self, tid: u32, error: io::Error) -> Trouble {
+    fn refused(&self, tid: u32, error: io::Error) -> ProcessTrouble {
         let tracer = Status::of_thread(self.pid, tid).ok().and_then(|status| status.tracer);
         let Some(tracer) = tracer.filter(|&tracer| tracer != 0) else { return self.trouble("stopping it", error) };
         // The tracer is a thread. Users know the number of its process.

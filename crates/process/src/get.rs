@@ -11,7 +11,7 @@ use allocanary_sys::proc::Status;
 use crate::channel::Channel;
 use crate::file::{Opened, Stamp};
 use crate::here::here;
-use crate::what::{Called, Given, HostFile, Name, ProcessThread, What};
+use crate::what::{BrokerReply, Called, HostFile, Name, ProcessThread, What};
 
 /// In the child: its connection to the command.
 static COMMAND: OnceLock<&'static Mutex<Channel>> = OnceLock::new();
@@ -22,7 +22,7 @@ pub fn serve_by(channel: &'static Mutex<Channel>) {
 }
 
 /// Opens or asks.
-pub fn get(what: &What) -> io::Result<Given> {
+pub fn get(what: &What) -> io::Result<BrokerReply> {
     match COMMAND.get() {
         None => here(what),
         Some(channel) => channel.lock().unwrap_or_else(PoisonError::into_inner).ask(what),
@@ -92,7 +92,7 @@ pub fn core(path: &Path) -> io::Result<Opened> {
     if asks() { file_of(&What::Core) } else { crate::file::of_host(path) }
 }
 
-fn file(given: Given) -> io::Result<File> {
+fn file(given: BrokerReply) -> io::Result<File> {
     given.file.ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 

@@ -8,7 +8,7 @@ use allocanary_sys::sys::read_whole;
 
 use crate::file::{self, Opened};
 use crate::living::{self, or_living};
-use crate::what::{Called, Given, HostFile, Name, ProcessThread, What};
+use crate::what::{BrokerReply, Called, HostFile, Name, ProcessThread, What};
 
 /// The folder where distributions put debug files.
 const DEBUG: &str = "/usr/lib/debug";
@@ -16,7 +16,7 @@ const DEBUG: &str = "/usr/lib/debug";
 pub(crate) const LINKS: [&str; 3] = ["/etc/je_malloc.conf", "/etc/malloc.conf", "/etc/_rjem_malloc.conf"];
 
 /// Opens it.
-pub(crate) fn here(what: &What) -> io::Result<Given> {
+pub(crate) fn here(what: &What) -> io::Result<BrokerReply> {
     match what {
         // These are the process's numbers, also if its first thread has ended.
         What::Proc(pid, name @ Name::Stat) => of_kernel(&format!("/proc/{pid}/{name}")),
@@ -57,19 +57,19 @@ fn library(path: &std::path::Path) -> io::Result<Opened> {
 }
 
 /// A file of `/proc`.
-fn of_kernel(path: &str) -> io::Result<Given> {
-    Ok(Given { file: Some(File::open(path)?), ..Given::default() })
+fn of_kernel(path: &str) -> io::Result<BrokerReply> {
+    Ok(BrokerReply { file: Some(File::open(path)?), ..BrokerReply::default() })
 }
 
-pub(crate) fn given(opened: Opened) -> Given {
-    Given { file: Some(opened.file), stamp: Some(opened.stamp), text: String::new() }
+pub(crate) fn given(opened: Opened) -> BrokerReply {
+    BrokerReply { file: Some(opened.file), stamp: Some(opened.stamp), text: String::new() }
 }
 
-fn told(text: String) -> Given {
-    Given { text, ..Given::default() }
+fn told(text: String) -> BrokerReply {
+    BrokerReply { text, ..BrokerReply::default() }
 }
 
-fn as_json(value: &impl serde::Serialize) -> io::Result<Given> {
+fn as_json(value: &impl serde::Serialize) -> io::Result<BrokerReply> {
     serde_json::to_string(value).map(told).map_err(io::Error::other)
 }
 

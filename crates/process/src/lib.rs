@@ -43,5 +43,5 @@ pub use files::Files;
 pub use freeze::Frozen;
 pub use get::{calls, core, file_of, get, kernel, link, links, open, serve_by, status, text, threads};
 pub use stopped::Stopped;
-pub use trouble::Trouble;
-pub use what::{Called, Given, HostFile, Name, ProcessThread, Registers, What};
+pub use trouble::ProcessTrouble;
+pub use what::{BrokerReply, Called, HostFile, Name, ProcessThread, Registers, What};

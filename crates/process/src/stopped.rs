@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use crate::freeze::Frozen;
 use crate::get::{asks, get, parsed};
 use crate::ptrace;
-use crate::trouble::Trouble;
-use crate::what::{Given, Registers, What};
+use crate::trouble::ProcessTrouble;
+use crate::what::{BrokerReply, Registers, What};
 
 /// How much longer than announced a process may be stopped.
 pub(crate) const MORE: Duration = Duration::from_secs(1);
@@ -27,18 +27,22 @@ pub enum Stopped {
 
 impl Stopped {
     /// Stops a process.
-    pub fn stop(pid: u32) -> Result<Stopped, Trouble> {
+    pub fn stop(pid: u32) -> Result<Stopped, ProcessTrouble> {
         if !asks() {
             return Frozen::stop(pid).map(Stopped::Here);
         }
-        get(&What::Stop(pid)).map(|_| Stopped::Asked(pid)).map_err(|error| Trouble::of(pid, "stopping it", error))
+        get(&What::Stop(pid))
+            .map(|_| Stopped::Asked(pid))
+            .map_err(|error| ProcessTrouble::of(pid, "stopping it", error))
     }
 
     /// Lets it continue. The error says that it has continued before: what was read is not of one moment.
-    pub fn go_on(self) -> Result<(), Trouble> {
+    pub fn go_on(self) -> Result<(), ProcessTrouble> {
         let Stopped::Asked(pid) = self else { return Ok(()) };
         std::mem::forget(self);
-        get(&What::Continue(pid)).map(drop).map_err(|error| Trouble::of(pid, "reading it while it was stopped", error))
+        get(&What::Continue(pid))
+            .map(drop)
+            .map_err(|error| ProcessTrouble::of(pid, "reading it while it was stopped", error))
     }
 
     /// What its threads have in their registers.
@@ -83,17 +87,17 @@ impl Held {
     }
 
     /// Carries out a wish about the stop. `None` if it is about something else.
-    pub fn give(&mut self, what: &What) -> Option<io::Result<Given>> {
+    pub fn give(&mut self, what: &What) -> Option<io::Result<BrokerReply>> {
         self.let_go_if_late();
         Some(match what {
             What::Stop(pid) => self.stop(*pid),
             What::Registers(_) => match &self.0 {
                 Some((frozen, _)) => serde_json::to_string(&registers(frozen))
-                    .map(|text| Given { text, ..Given::default() })
+                    .map(|text| BrokerReply { text, ..BrokerReply::default() })
                     .map_err(io::Error::other),
                 None => Err(late()),
             },
-            What::Continue(_) => self.0.take().map(|_| Given::default()).ok_or_else(late),
+            What::Continue(_) => self.0.take().map(|_| BrokerReply::default()).ok_or_else(late),
             _ if self.0.is_some() && what.touches_files() => {
                 Err(io::Error::other("no file is opened while the process is stopped"))
             }
@@ -101,14 +105,14 @@ impl Held {
         })
     }
 
-    fn stop(&mut self, pid: u32) -> io::Result<Given> {
+    fn stop(&mut self, pid: u32) -> io::Result<BrokerReply> {
         if self.0.is_some() {
             return Err(io::Error::other("another process is stopped"));
         }
         let resident = crate::get::resident(pid);
         let frozen = Frozen::stop(pid).map_err(|trouble| io::Error::other(trouble.to_string()))?;
         self.0 = Some((frozen, Instant::now() + Frozen::expected_pause(resident) + MORE));
-        Ok(Given::default())
+        Ok(BrokerReply::default())
     }
 }
 

@@ -9,7 +9,7 @@ use crate::Cost;
 
 /// A process cannot be read.
 #[derive(Debug, thiserror::Error)]
-pub enum Trouble {
+pub enum ProcessTrouble {
     /// There is no such process, or it has ended.
     #[error("process {0}: there is none, or it has ended")]
     Gone(u32),
@@ -56,22 +56,22 @@ pub enum Trouble {
     },
 }
 
-impl Trouble {
+impl ProcessTrouble {
     /// Makes it from the system's error, and from what was tried.
-    pub fn of(pid: u32, what: &'static str, error: io::Error) -> Trouble {
+    pub fn of(pid: u32, what: &'static str, error: io::Error) -> ProcessTrouble {
         match error.raw_os_error() {
-            Some(libc::ENOENT | libc::ESRCH) => Trouble::Gone(pid),
-            Some(libc::EACCES | libc::EPERM) => Trouble::Denied(pid),
-            _ if error.kind() == io::ErrorKind::TimedOut => Trouble::Late(pid),
-            _ => Trouble::Other { pid, what, error },
+            Some(libc::ENOENT | libc::ESRCH) => ProcessTrouble::Gone(pid),
+            Some(libc::EACCES | libc::EPERM) => ProcessTrouble::Denied(pid),
+            _ if error.kind() == io::ErrorKind::TimedOut => ProcessTrouble::Late(pid),
+            _ => ProcessTrouble::Other { pid, what, error },
         }
     }
 
-    /// Says what a process is that is there and has no memory. For the user, at the end: callers distinguish [`Trouble::Gone`].
-    pub fn explained(self) -> Trouble {
-        let Trouble::Gone(pid) = self else { return self };
+    /// Says what a process is that is there and has no memory. For the user, at the end: callers distinguish [`ProcessTrouble::Gone`].
+    pub fn explained(self) -> ProcessTrouble {
+        let ProcessTrouble::Gone(pid) = self else { return self };
         let text = Stat::of(pid).ok().and_then(|stat| without_memory(&stat));
-        text.map_or(Trouble::Gone(pid), Trouble::Told)
+        text.map_or(ProcessTrouble::Gone(pid), ProcessTrouble::Told)
     }
 }
 
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     fn told(pid: u32) -> String {
-        Trouble::Gone(pid).explained().to_string()
+        ProcessTrouble::Gone(pid).explained().to_string()
     }
 
     #[test]

@@ -155,7 +155,7 @@ pub struct Called {
 
 /// What was opened or asked for.
 #[derive(Debug, Default)]
-pub struct Given {
+pub struct BrokerReply {
     /// The descriptor.
     pub file: Option<File>,
     /// What the file system said of it.

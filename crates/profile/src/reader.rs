@@ -14,21 +14,21 @@ use std::time::Instant;
 use crate::layout::{HEADER, MAGIC, MOST_PLACES, OF_FRAME, OF_SAMPLE, VERSION, word};
 pub use decode::{Profile, RawFrame, SampledBlock, TableCounts};
 pub use process::{MOST_TABLES, Mapping, ProcessMemory, own_mappings};
-pub use trouble::{Trouble, Wrong};
+pub use trouble::{ProfileTrouble, Wrong};
 
 /// Reads the profile of a process. If several libraries profile it, the one with the most samples is taken.
-pub fn read(source: &dyn ProcessMemory) -> Result<Profile, Trouble> {
+pub fn read(source: &dyn ProcessMemory) -> Result<Profile, ProfileTrouble> {
     let (pid, mappings) = (source.pid(), source.mappings());
     let tables = process::tables(source, &mappings, None);
     let several = tables.len();
-    let mut best: Option<Result<Profile, Trouble>> = None;
+    let mut best: Option<Result<Profile, ProfileTrouble>> = None;
     for found in tables.into_iter().map(|table| of_table(pid, table, |at, count| process::words(source, at, count))) {
-        let samples = |one: &Result<Profile, Trouble>| one.as_ref().map_or(0, |one| one.counts.sampled + 1);
+        let samples = |one: &Result<Profile, ProfileTrouble>| one.as_ref().map_or(0, |one| one.counts.sampled + 1);
         if best.as_ref().is_none_or(|best| samples(best) < samples(&found)) {
             best = Some(found);
         }
     }
-    let mut profile = best.unwrap_or(Err(Trouble::None(pid)))?;
+    let mut profile = best.unwrap_or(Err(ProfileTrouble::None(pid)))?;
     profile.tables = several;
     profile.mappings = mappings;
     Ok(profile)
@@ -43,21 +43,21 @@ pub fn is_profiled(source: &dyn ProcessMemory, until: Option<Instant>) -> Option
 }
 
 /// The profile in the words of this program's own table: the header, the samples and the frames.
-pub fn of_own([header, samples, frames]: &[Vec<u64>; 3]) -> Result<Profile, Trouble> {
+pub fn of_own([header, samples, frames]: &[Vec<u64>; 3]) -> Result<Profile, ProfileTrouble> {
     let profile = decode::profile(std::process::id(), header, samples, frames);
     Ok(Profile { mappings: own_mappings()?, ..profile })
 }
 
 /// The profile in a table. `words` reads so many words from an address on.
-pub fn of_table(pid: u32, at: u64, words: impl Fn(u64, usize) -> Option<Vec<u64>>) -> Result<Profile, Trouble> {
-    let wrong = |what| Trouble::Damaged { pid, what };
+pub fn of_table(pid: u32, at: u64, words: impl Fn(u64, usize) -> Option<Vec<u64>>) -> Result<Profile, ProfileTrouble> {
+    let wrong = |what| ProfileTrouble::Damaged { pid, what };
     let header = words(at, HEADER).filter(|header| header.len() == HEADER).ok_or(wrong(Wrong::Unread))?;
     if header[word::MAGIC] != MAGIC {
         // A fork's child begins its table at its first sample.
-        return Err(Trouble::None(pid));
+        return Err(ProfileTrouble::None(pid));
     }
     if header[word::VERSION] != VERSION {
-        return Err(Trouble::Version { pid, found: header[word::VERSION] });
+        return Err(ProfileTrouble::Version { pid, found: header[word::VERSION] });
     }
     let part = |count: usize, place: usize, of_each: usize| {
         let (count, from) = (header[count], at.checked_add(header[place]));

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::Relaxed, Ord
 
 use allocanary_stacks::object::Object;
 use allocanary_stacks::rules::{RuleCache, Rules};
-use allocanary_stacks::walk::{self, WalkHost, Walker, here};
+use allocanary_stacks::walk::{self, StackWalker, WalkHost, here};
 
 use self::modules::Modules;
 use self::nodes::Nodes;
@@ -29,7 +29,7 @@ use allocanary_trace::stacks::StackId;
 /// The state of a thread. All zeros is the first state.
 #[repr(C)]
 pub(super) struct Kept {
-    walker: Walker,
+    walker: StackWalker,
     predictor: Predictor,
 }
 

@@ -11,22 +11,22 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use crate::{is_before_filter, notice_closed, words};
 use allocanary_profile::interval::Sum;
 use allocanary_profile::pprof::{Named, OF_SAMPLES, Writer};
-use allocanary_profile::reader::{self, Profile, Trouble};
+use allocanary_profile::reader::{self, Profile, ProfileTrouble};
 use naming::Turn;
 
 pub use profiled::Profiled;
 
 /// The profile of this program in the format of pprof, compressed. Reads the program's file for names that it has not named before.
-pub fn pprof() -> Result<Vec<u8>, Trouble> {
-    let is_filtered = || is_before_filter().then(|| Trouble::Filtered(std::process::id()));
+pub fn pprof() -> Result<Vec<u8>, ProfileTrouble> {
+    let is_filtered = || is_before_filter().then(|| ProfileTrouble::Filtered(std::process::id()));
     is_filtered().map_or(Ok(()), Err)?;
     // Nobody tells a program that samples itself of a library that was closed.
     notice_closed();
     let profile = own()?;
-    let _turn = Turn::wait().ok_or(Trouble::Forked(profile.pid))?;
+    let _turn = Turn::wait().ok_or(ProfileTrouble::Forked(profile.pid))?;
     // Another thread may have announced a filter meanwhile.
     is_filtered().map_or(Ok(()), Err)?;
-    written(&profile).map_err(|error| Trouble::Unreadable {
+    written(&profile).map_err(|error| ProfileTrouble::Unreadable {
         pid: profile.pid,
         what: "its profile cannot be compressed",
         error,
@@ -80,8 +80,8 @@ fn written(profile: &Profile) -> std::io::Result<Vec<u8>> {
 }
 
 /// The profile of this program, if it samples itself.
-fn own() -> Result<Profile, Trouble> {
-    reader::of_own(&words().ok_or(Trouble::Off)?)
+fn own() -> Result<Profile, ProfileTrouble> {
+    reader::of_own(&words().ok_or(ProfileTrouble::Off)?)
 }
 
 /// What is alive of each stack, by its frame. Stacks whose blocks were all freed are there as well.

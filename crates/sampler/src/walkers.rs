@@ -5,7 +5,7 @@ use std::cell::UnsafeCell;
 use std::sync::atomic::AtomicU32;
 
 use allocanary_stacks::rules;
-use allocanary_stacks::walk::Walker;
+use allocanary_stacks::walk::StackWalker;
 
 use allocanary_profile::layout::FRAMES;
 
@@ -23,7 +23,7 @@ pub(super) struct Walkers(pub(super) [Place; WALKERS]);
 #[repr(C)]
 pub(super) struct Place {
     pub(super) taken: AtomicU32,
-    pub(super) walker: UnsafeCell<Walker>,
+    pub(super) walker: UnsafeCell<StackWalker>,
 }
 
 // SAFETY: only the thread that has changed `taken` from 0 to 1 uses the walker.

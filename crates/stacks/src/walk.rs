@@ -83,7 +83,7 @@ struct Frame {
 
 /// The state of a thread. All zeros is a valid state.
 #[repr(C)]
-pub struct Walker {
+pub struct StackWalker {
     stack: Stack,
     /// The number of frames of the last stack. The outermost frame is stored first.
     count: usize,
@@ -118,7 +118,7 @@ enum End {
     Known(usize),
 }
 
-impl Walker {
+impl StackWalker {
     /// Prepares for a walk of another thread, which may have kept its [`bounds`](Self::bounds) from its last walk.
     pub fn change_thread(&mut self, bounds: Bounds) {
         (self.count, self.is_broken) = (0, false);

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use allocanary_stacks::object::Object;
 use allocanary_stacks::rules::Rules;
-use allocanary_stacks::walk::{MOST, Walked, Walker, here, look_up};
+use allocanary_stacks::walk::{MOST, StackWalker, Walked, here, look_up};
 
 unsafe extern "C" {
     fn _Unwind_Backtrace(tell: extern "C" fn(*mut c_void, *mut c_void) -> c_int, to: *mut c_void) -> c_int;
@@ -68,7 +68,7 @@ fn nodes() -> &'static Nodes {
 }
 
 thread_local! {
-    static WALKER: RefCell<&'static mut Walker> = RefCell::new(zeroed());
+    static WALKER: RefCell<&'static mut StackWalker> = RefCell::new(zeroed());
     /// Whether the outermost function of this thread's stack has no tables.
     static IS_BROKEN: Cell<bool> = const { Cell::new(false) };
 }

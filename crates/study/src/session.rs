@@ -2,7 +2,7 @@
 //!
 //! 1. A [`Study`] (TOML, flags) and the available cells make a [`plan`](plan()): a list of cells in shuffled rounds.
 //! 2. A [`Session`] runs them one after the other. An [`Executor`] starts one fresh process for each: a linked cell
-//!    ([`Linked`]), or the user's program ([`Program`]).
+//!    ([`Linked`]), or the user's program ([`ProgramRunner`]).
 //! 3. The [`Store`] writes each sample as a row of a file, flushed at once, so that no measurement is lost.
 //!
 //! Measuring writes rows. Summaries and reports are made from rows, by the crates `allocanary-measure` and
@@ -31,7 +31,7 @@ pub use earlier::{Earlier, other_file};
 pub use executor::{Executor, Outcome};
 pub use linked::Linked;
 pub use measurement::{Ended, Measured, Measurement, OutOfBudget, Planned, RunProgress, planned, prefix};
-pub use program::Program;
+pub use program::ProgramRunner;
 pub use roster::{CellRefusal, Roster, check_folder, describe};
 pub use running::{Ending, Session};
 pub use scripted::{ScriptStep, Scripted};

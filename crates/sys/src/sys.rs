@@ -13,7 +13,7 @@ mod whole;
 pub use carried::Carried;
 pub use children::{Watched, adopt_orphans, go_on, prepare, reap, signal, stopped_for_terminal};
 pub use columns::columns;
-pub use huge_pages::{Given, HugePages, may_have_unadvised};
+pub use huge_pages::{HugePagePolicy, HugePages, may_have_unadvised};
 pub use kills::{memory_kills, memory_limit};
 pub use lock::try_lock;
 pub use long_files::{longest_file, survive_long_files, without_write_signals};

@@ -17,7 +17,7 @@ use allocanary_doctor::process::ProcessFacts;
 use allocanary_doctor::remedies::{conclusion, remedies};
 use allocanary_doctor::seen::ProcessTraits;
 use allocanary_heap::reader::MEMORY;
-use allocanary_heap::{How, Reader, Reading, Trouble};
+use allocanary_heap::{How, ProcessTrouble, Reader, Reading};
 use allocanary_rows::error::Error;
 use allocanary_rows::error::Result;
 use allocanary_screens::draw::{Answer, Pasted, document, short};
@@ -50,7 +50,7 @@ fn within_limits(pid: u32, form: Form) -> Result<String> {
     let mut child = Reader::new(MEMORY);
     // Parts that may not be read are missing. The others are reported.
     let reading = match child.take(pid, How::Running, DEADLINE) {
-        Err(Trouble::Costly { cost, .. }) => Reading::unread(pid, format!("heap not divided: {cost}")).ok(),
+        Err(ProcessTrouble::Costly { cost, .. }) => Reading::unread(pid, format!("heap not divided: {cost}")).ok(),
         read => read.ok(),
     };
     reader::diagnosis(&mut child, pid, form, reading, DEADLINE).map_err(|why| {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::{named, reader, terminal};
 use crate::args::GiveBackFlags;
 use allocanary_heap::reader::MEMORY;
-use allocanary_heap::{How, Reader, Reading, Subject, Trouble};
+use allocanary_heap::{How, ProcessTrouble, Reader, Reading, Subject};
 use allocanary_inside::give_back::account::{Account, Called};
 use allocanary_inside::give_back::condition::Condition;
 use allocanary_inside::give_back::plan::{Planned, by_function, plan};
@@ -44,7 +44,7 @@ pub fn run(flags: &GiveBackFlags) -> Result<ExitCode> {
 }
 
 /// Reads the process. A child does it, so that nothing in the process's memory can harm this command.
-fn take(pid: u32) -> std::result::Result<Reading, Trouble> {
+fn take(pid: u32) -> std::result::Result<Reading, ProcessTrouble> {
     Reader::new(MEMORY).take(pid, How::Running, DEADLINE)
 }
 
@@ -55,7 +55,7 @@ fn time(flag: &str, text: &str) -> Result<Duration> {
     })
 }
 
-fn trouble(error: Trouble) -> Error {
+fn trouble(error: ProcessTrouble) -> Error {
     Error::Input(format!("give-back: {}", error.explained()))
 }
 
@@ -139,8 +139,8 @@ fn asked(
             let own = (one.remedy.calls)();
             carry_out(process.pid, one.remedy, calls.unwrap_or(&own), limits)
         }
-        Some(_) => Err(Refusal::Trouble(Trouble::Changed(process.pid))),
-        None => Err(Refusal::Trouble(Trouble::Gone(process.pid))),
+        Some(_) => Err(Refusal::Trouble(ProcessTrouble::Changed(process.pid))),
+        None => Err(Refusal::Trouble(ProcessTrouble::Gone(process.pid))),
     }
 }
 
@@ -185,7 +185,7 @@ fn again(flags: &GiveBackFlags, pid: u32, every: Duration, limits: Limits) -> Re
         std::thread::sleep(every);
         reading = match take(pid) {
             Ok(reading) if reading.process.is_same(&process) => reading,
-            Ok(_) | Err(Trouble::Gone(_) | Trouble::Changed(_)) => {
+            Ok(_) | Err(ProcessTrouble::Gone(_) | ProcessTrouble::Changed(_)) => {
                 terminal::tell(format_args!("process {pid} has ended, or runs another program"));
                 return Ok(ExitCode::SUCCESS);
             }

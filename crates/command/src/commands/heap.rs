@@ -17,7 +17,7 @@ use super::readings::{or_unread, without_map};
 use super::{named, reader, terminal};
 use crate::args::HeapFlags;
 use allocanary_doctor::remedies::{Remedy, remedies};
-use allocanary_heap::{Difference, Frozen, How, Reader, Reading, Subject, Trouble};
+use allocanary_heap::{Difference, Frozen, How, ProcessTrouble, Reader, Reading, Subject};
 use allocanary_rows::error::{Error, Result};
 use allocanary_screens::draw::short;
 use allocanary_screens::views::heap as reports;
@@ -74,7 +74,12 @@ fn refused(verb: &str, flag: &str) -> Result<ExitCode> {
 }
 
 /// Reads a process. If the user wants it stopped, the expected pause is printed first.
-fn read(flags: &HeapFlags, reader: &mut Reader, pid: u32, time: Duration) -> std::result::Result<Reading, Trouble> {
+fn read(
+    flags: &HeapFlags,
+    reader: &mut Reader,
+    pid: u32,
+    time: Duration,
+) -> std::result::Result<Reading, ProcessTrouble> {
     if !flags.freeze {
         return or_unread(pid, reader.take_with(pid, How::Running, shares(flags), time));
     }
@@ -168,7 +173,7 @@ fn watch(flags: &HeapFlags, pid: u32, every: &str) -> Result<ExitCode> {
     for number in 0_u64.. {
         let reading = match read(flags, &mut child, pid, time) {
             Ok(reading) if first.as_ref().is_none_or(|first| first.is_same(&reading.process)) => reading,
-            Ok(_) | Err(Trouble::Gone(_) | Trouble::Changed(_)) if number > 0 => {
+            Ok(_) | Err(ProcessTrouble::Gone(_) | ProcessTrouble::Changed(_)) if number > 0 => {
                 terminal::tell(format_args!("process {pid} has ended, or runs another program"));
                 break;
             }

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use allocanary_heap::reader::Cost;
-use allocanary_heap::{HeapMap, Reading, Trouble};
+use allocanary_heap::{HeapMap, ProcessTrouble, Reading};
 
 /// The time for reading each process of `allocanary PROCESS`. If a heap cannot be read in this time, it is reported as one part.
 pub const DEADLINE: Duration = Duration::from_secs(10);
 
 /// For a process that costs too much, returns a reading that has only the kernel's counts and the reason.
-pub fn or_unread(pid: u32, read: Result<Reading, Trouble>) -> Result<Reading, Trouble> {
-    let Err(Trouble::Costly { cost, .. }) = read else { return read };
+pub fn or_unread(pid: u32, read: Result<Reading, ProcessTrouble>) -> Result<Reading, ProcessTrouble> {
+    let Err(ProcessTrouble::Costly { cost, .. }) = read else { return read };
     let hint = match cost {
         Cost::Time(_) => "; --timeout gives it more",
         Cost::Memory(_) => "; --reader-memory allows more",

@@ -19,7 +19,7 @@ use self::traces::{fresh_folder, largest, tell, traces_of};
 use super::run::only_study;
 use super::terminal;
 use crate::args::RecordFlags;
-use allocanary_doctor::program::Program as Looked;
+use allocanary_doctor::program::StartableProgram as Looked;
 use allocanary_rows::error::{Error, Result};
 use allocanary_study::program::signal_name;
 use allocanary_study::session::{StudyFile, place};

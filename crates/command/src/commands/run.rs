@@ -12,7 +12,7 @@ use super::measure::Measurement;
 use super::output::Output;
 use super::terminal;
 use crate::args::{ProgramStudyFlags, RunFlags};
-use allocanary_doctor::program::Program as Looked;
+use allocanary_doctor::program::StartableProgram as Looked;
 use allocanary_measure::metrics::Metrics;
 use allocanary_rows::Cell;
 use allocanary_rows::PROCESS_THP;
@@ -100,7 +100,7 @@ pub fn run_study(
         started.keep_in(folder.join("cells"));
     }
     let (group, roster) = (Studies(vec![file]), started.roster());
-    let executor = &allocanary_study::session::Program::new(&started.launcher);
+    let executor = &allocanary_study::session::ProgramRunner::new(&started.launcher);
     Measurement { group: &group, roster: &roster, target, resume, executor, write_for: flags.write_for, output }.run()
 }
 

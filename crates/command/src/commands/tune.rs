@@ -92,7 +92,7 @@ pub fn run(flags: &TuneFlags) -> Result<ExitCode> {
         kept::compare(&target, &group)?;
     }
     let executor: Box<dyn Executor> = match &subject.started {
-        Some(started) => Box::new(allocanary_study::session::Program::new(&started.launcher)),
+        Some(started) => Box::new(allocanary_study::session::ProgramRunner::new(&started.launcher)),
         None => Box::new(Linked::new(&subject.roster)),
     };
     let mut shown = TuneOutput::new(&descriptions);

@@ -5,7 +5,7 @@ use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 use super::{Cost, Of, ReadRequest, Reader, user_of};
-use crate::{Reading, Shares, Trouble};
+use crate::{ProcessTrouble, Reading, Shares};
 
 /// The way in which the processes are read.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +40,7 @@ impl Crowd {
     pub fn read<E>(
         &self,
         pids: &[u32],
-        mut tell: impl FnMut(u32, Result<Reading, Trouble>) -> Result<(), E>,
+        mut tell: impl FnMut(u32, Result<Reading, ProcessTrouble>) -> Result<(), E>,
     ) -> Result<(), E> {
         let most = (self.memory / LEAST).max(1) as usize;
         // A reader reads the processes of one user: those of one user come after each other.
@@ -51,7 +51,7 @@ impl Crowd {
         let part = self.memory / workers as u64;
         let mut large = Vec::new();
         self.pass(pids, workers, part, |pid, read| match read {
-            Err(Trouble::Costly { cost: Cost::Memory(_), .. }) if workers > 1 => {
+            Err(ProcessTrouble::Costly { cost: Cost::Memory(_), .. }) if workers > 1 => {
                 large.push(pid);
                 Ok(())
             }
@@ -65,7 +65,7 @@ impl Crowd {
         pids: &[u32],
         workers: usize,
         memory: u64,
-        mut tell: impl FnMut(u32, Result<Reading, Trouble>) -> Result<(), E>,
+        mut tell: impl FnMut(u32, Result<Reading, ProcessTrouble>) -> Result<(), E>,
     ) -> Result<(), E> {
         let next = AtomicUsize::new(0);
         let (sender, receiver) = sync_channel(workers);

@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::{How, Reading, Shares, Trouble, take_core, take_with};
+use crate::{How, ProcessTrouble, Reading, Shares, take_core, take_with};
 use allocanary_process::Child;
 pub use allocanary_process::{About, Cost};
 pub use crowd::{Crowd, LEAST, workers};
@@ -53,22 +53,22 @@ impl Reader {
     }
 
     /// Reads a process, as [`take`](crate::take) does.
-    pub fn take(&mut self, pid: u32, how: How, time: Duration) -> Result<Reading, Trouble> {
+    pub fn take(&mut self, pid: u32, how: How, time: Duration) -> Result<Reading, ProcessTrouble> {
         self.take_with(pid, how, Shares::NotRead, time)
     }
 
     /// Reads a process, as [`take_with`] does.
-    pub fn take_with(&mut self, pid: u32, how: How, shares: Shares, time: Duration) -> Result<Reading, Trouble> {
+    pub fn take_with(&mut self, pid: u32, how: How, shares: Shares, time: Duration) -> Result<Reading, ProcessTrouble> {
         self.read(&ReadRequest { of: Of::Process { pid, stopped: how == How::Stopped, shares }, time, map: true })
     }
 
     /// Reads a core file, as [`take_core`] does.
-    pub fn take_core(&mut self, path: &Path, time: Duration) -> Result<Reading, Trouble> {
+    pub fn take_core(&mut self, path: &Path, time: Duration) -> Result<Reading, ProcessTrouble> {
         self.read(&ReadRequest { of: Of::Core(path.into()), time, map: true })
     }
 
     /// Carries out a request for a reading.
-    pub fn read(&mut self, request: &ReadRequest) -> Result<Reading, Trouble> {
+    pub fn read(&mut self, request: &ReadRequest) -> Result<Reading, ProcessTrouble> {
         if !self.by_child {
             return read_here(request);
         }
@@ -127,7 +127,7 @@ pub fn user_of(pid: u32) -> Option<u32> {
 }
 
 /// Reads in this process.
-fn read_here(request: &ReadRequest) -> Result<Reading, Trouble> {
+fn read_here(request: &ReadRequest) -> Result<Reading, ProcessTrouble> {
     let mut reading = match &request.of {
         Of::Process { pid, stopped, shares } => {
             take_with(*pid, if *stopped { How::Stopped } else { How::Running }, *shares, request.time)

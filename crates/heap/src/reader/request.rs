@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{About, Cost};
-use crate::{Reading, Shares, Trouble};
+use crate::{ProcessTrouble, Reading, Shares};
 
 /// What is to be read, and the time limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,13 +57,13 @@ impl ReadRequest {
     }
 
     /// The error for a request that exceeds a limit.
-    pub(super) fn costly(&self, cost: Cost) -> Trouble {
+    pub(super) fn costly(&self, cost: Cost) -> ProcessTrouble {
         match &self.of {
-            Of::Process { pid, .. } => Trouble::Costly { pid: *pid, cost },
+            Of::Process { pid, .. } => ProcessTrouble::Costly { pid: *pid, cost },
             Of::Core(path) => {
-                Trouble::Told(format!("{}: {cost}; --timeout and --reader-memory allow more", path.display()))
+                ProcessTrouble::Told(format!("{}: {cost}; --timeout and --reader-memory allow more", path.display()))
             }
-            Of::Other(..) => Trouble::Told(cost.to_string()),
+            Of::Other(..) => ProcessTrouble::Told(cost.to_string()),
         }
     }
 }
@@ -81,41 +81,41 @@ pub enum ReaderReply {
     Other(String),
 }
 
-/// A [`Trouble`] on its way to the parent. The kinds that callers distinguish are kept; of all others, the text.
+/// A [`ProcessTrouble`] on its way to the parent. The kinds that callers distinguish are kept; of all others, the text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Told {
-    /// [`Trouble::Gone`].
+    /// [`ProcessTrouble::Gone`].
     Gone(u32),
-    /// [`Trouble::Denied`].
+    /// [`ProcessTrouble::Denied`].
     Denied(u32),
-    /// [`Trouble::Changed`].
+    /// [`ProcessTrouble::Changed`].
     Changed(u32),
-    /// [`Trouble::Late`].
+    /// [`ProcessTrouble::Late`].
     Late(u32),
     /// Any other kind.
     Text(String),
 }
 
-impl From<&Trouble> for Told {
-    fn from(trouble: &Trouble) -> Told {
+impl From<&ProcessTrouble> for Told {
+    fn from(trouble: &ProcessTrouble) -> Told {
         match trouble {
-            Trouble::Gone(pid) => Told::Gone(*pid),
-            Trouble::Denied(pid) => Told::Denied(*pid),
-            Trouble::Changed(pid) => Told::Changed(*pid),
-            Trouble::Late(pid) => Told::Late(*pid),
+            ProcessTrouble::Gone(pid) => Told::Gone(*pid),
+            ProcessTrouble::Denied(pid) => Told::Denied(*pid),
+            ProcessTrouble::Changed(pid) => Told::Changed(*pid),
+            ProcessTrouble::Late(pid) => Told::Late(*pid),
             other => Told::Text(other.to_string()),
         }
     }
 }
 
-impl From<Told> for Trouble {
-    fn from(told: Told) -> Trouble {
+impl From<Told> for ProcessTrouble {
+    fn from(told: Told) -> ProcessTrouble {
         match told {
-            Told::Gone(pid) => Trouble::Gone(pid),
-            Told::Denied(pid) => Trouble::Denied(pid),
-            Told::Changed(pid) => Trouble::Changed(pid),
-            Told::Late(pid) => Trouble::Late(pid),
-            Told::Text(text) => Trouble::Told(text),
+            Told::Gone(pid) => ProcessTrouble::Gone(pid),
+            Told::Denied(pid) => ProcessTrouble::Denied(pid),
+            Told::Changed(pid) => ProcessTrouble::Changed(pid),
+            Told::Late(pid) => ProcessTrouble::Late(pid),
+            Told::Text(text) => ProcessTrouble::Told(text),
         }
     }
 }

@@ -10,7 +10,7 @@ use allocanary_process::{Channel, confine, limits, serve_by};
 
 use super::request::{Of, ReadRequest, ReaderReply, Told};
 use super::{CAN_SERVE, read_here};
-use crate::Trouble;
+use crate::ProcessTrouble;
 
 /// If this program was started as such a child, returns its memory limit. Otherwise returns `None`; from then on, a
 /// [`Reader`](super::Reader) can start this program as a child. Call it once, at the begin of `main`.
@@ -65,7 +65,7 @@ fn answer(request: &ReadRequest, other: &mut impl FnMut(&str) -> String) -> Read
         Of::Other(text, _) => ReaderReply::Other(other(text)),
         _ => match read_here(request) {
             Ok(reading) => ReaderReply::Reading(Box::new(reading)),
-            Err(Trouble::Other { error, .. } | Trouble::Core { error, .. })
+            Err(ProcessTrouble::Other { error, .. } | ProcessTrouble::Core { error, .. })
                 if error.kind() == io::ErrorKind::OutOfMemory =>
             {
                 ReaderReply::Memory
@@ -78,7 +78,9 @@ fn answer(request: &ReadRequest, other: &mut impl FnMut(&str) -> String) -> Read
         let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
         let error = std::io::Error::other(format!("a mistake in allocanary: {}", text.unwrap_or("it panicked")));
         match &request.of {
-            Of::Process { pid, .. } => ReaderReply::Trouble((&Trouble::of(*pid, "taking it apart", error)).into()),
+            Of::Process { pid, .. } => {
+                ReaderReply::Trouble((&ProcessTrouble::of(*pid, "taking it apart", error)).into())
+            }
             _ => ReaderReply::Trouble(Told::Text(error.to_string())),
         }
     })

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use allocanary_heap::Trouble;
+use allocanary_heap::ProcessTrouble;
 
 /// Why nothing was done, or why it is unknown whether something was done.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
     /// The kernel does not allow it, or the process is gone.
     #[error(transparent)]
-    Trouble(#[from] Trouble),
+    Trouble(#[from] ProcessTrouble),
     /// The state of the whole process forbids it.
     #[error("process {pid}: {state}. {instead}")]
     State {
@@ -136,7 +136,7 @@ impl Refusal {
 
     /// Makes a refusal from the system's error; `what` was tried.
     pub fn of(pid: u32, what: &'static str, error: std::io::Error) -> Refusal {
-        Refusal::Trouble(Trouble::of(pid, what, error))
+        Refusal::Trouble(ProcessTrouble::of(pid, what, error))
     }
 }
 
@@ -151,7 +151,7 @@ mod tests {
             Refusal::Late { pid: 1, tid: 1 },
             Refusal::Never { pid: 1, tid: 1 },
             Refusal::NoThread { pid: 1, found, help: "" },
-            Refusal::Trouble(Trouble::Gone(1)),
+            Refusal::Trouble(ProcessTrouble::Gone(1)),
         ];
         assert!(!before.iter().any(Refusal::has_begun));
         let waited = Duration::from_secs(1);

@@ -104,6 +104,6 @@ mod tests {
     #[test]
     fn this_process_is_refused() {
         assert!(check(std::process::id()).unwrap_err().to_string().contains("this command itself"));
-        assert!(matches!(check(0x3fff_ffff), Err(Refusal::Trouble(allocanary_heap::Trouble::Gone(_)))));
+        assert!(matches!(check(0x3fff_ffff), Err(Refusal::Trouble(allocanary_heap::ProcessTrouble::Gone(_)))));
     }
 }

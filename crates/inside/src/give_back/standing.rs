@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::give_back::functions::Functions;
 use crate::give_back::handlers;
 use crate::give_back::places::{CodeOwner, Places};
-use crate::give_back::walker::Walker;
+use crate::give_back::walker::ProcessWalker;
 
 /// The longest part of a stack that is searched if it cannot be walked, in bytes.
 const LONGEST: u64 = 8 << 20;
@@ -51,12 +51,12 @@ impl Unfit {
 #[derive(Debug)]
 pub struct Ground {
     places: Places,
-    walker: Walker,
+    walker: ProcessWalker,
 }
 
 impl Ground {
     /// Makes it from the functions of the process's code.
-    pub fn new(functions: &Functions, walker: Walker) -> Ground {
+    pub fn new(functions: &Functions, walker: ProcessWalker) -> Ground {
         Ground { places: Places::of(&functions.all, walker.seen.mappings()), walker }
     }
 

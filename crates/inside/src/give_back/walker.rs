@@ -12,7 +12,7 @@ use allocanary_stacks::walk::Registers;
 
 /// The process, with the unwind tables of its files.
 #[derive(Debug)]
-pub struct Walker {
+pub struct ProcessWalker {
     pub(crate) seen: Seen,
     modules: Modules,
 }
@@ -27,14 +27,14 @@ pub(crate) struct Seen {
     none: Pages,
 }
 
-impl Walker {
-    /// Reads the unwind tables of all files with code. The files are open until [`close`](Walker::close).
-    pub fn open(pid: u32) -> io::Result<Walker> {
+impl ProcessWalker {
+    /// Reads the unwind tables of all files with code. The files are open until [`close`](ProcessWalker::close).
+    pub fn open(pid: u32) -> io::Result<ProcessWalker> {
         let (mappings, memory) = (mappings(pid)?, open(pid, Name::Mem)?);
         let seen = Seen { pid, mappings, memory, files: Some(Files::of(pid)), none: Pages::default() };
         let mut modules = Modules::new();
         seen.mappings.iter().filter_map(code).for_each(|code| modules.read(&seen, code));
-        Ok(Walker { seen, modules })
+        Ok(ProcessWalker { seen, modules })
     }
 
     /// Closes the files. Threads are about to be stopped, and no file system may keep them waiting.

@@ -20,7 +20,7 @@ use crate::give_back::places::CodeOwner;
 pub use crate::give_back::standing::Ground;
 use crate::give_back::standing::Unfit;
 use crate::give_back::waits::Told;
-use crate::give_back::walker::Walker;
+use crate::give_back::walker::ProcessWalker;
 use crate::give_back::way_back::WayBack;
 
 /// Address of the code, stack pointer and frame pointer. The kernel does not tell the frame pointer of a thread that runs; 0 then.
@@ -65,7 +65,7 @@ pub fn answer(ground: &mut Option<Ground>, asked: &WalkQuestion) -> Result<WalkA
     let registers = |[pc, sp, bp]: At| Registers { pc, sp, bp };
     let text = |error: io::Error| error.to_string();
     if let WalkQuestion::Prepare { pid, functions } = asked {
-        let mut walker = Walker::open(*pid).map_err(text)?;
+        let mut walker = ProcessWalker::open(*pid).map_err(text)?;
         let way = WayBack::find(&walker.seen, functions);
         walker.close();
         *ground = Some(Ground::new(functions, walker));

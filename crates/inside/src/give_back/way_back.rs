@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn it_is_found_in_this_process() {
         let pid = std::process::id();
-        let walker = crate::give_back::walker::Walker::open(pid).unwrap();
+        let walker = crate::give_back::walker::ProcessWalker::open(pid).unwrap();
         let live = &walker.seen;
         let functions = Functions::find(pid, &FunctionSearch { names: Vec::new(), to_borrow: true }).unwrap();
         let found = WayBack::find(live, &functions).unwrap();

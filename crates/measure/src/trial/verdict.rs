@@ -56,7 +56,7 @@ pub struct Member {
     /// Its node.
     pub node: String,
     /// Its part in the comparison.
-    pub part: Part,
+    pub part: ReplicaRole,
     /// Seconds from its start to the last reading; `None` if no agent reported its start.
     #[serde(rename = "age_seconds")]
     pub age: Option<u64>,
@@ -74,7 +74,7 @@ pub struct Member {
 /// The part of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Part {
+pub enum ReplicaRole {
     /// The lines are in force in it.
     Changed,
     /// The changed ones are compared with it.
@@ -127,13 +127,13 @@ pub fn judge(replicas: Vec<Replica>, target: &Target, lines: &[Variable], margin
             let is_kind = changed().next().is_some_and(|changed| changed.is_like(one));
             let is_age = age.is_some_and(|age| is_alike(age, until.saturating_sub(since) / 1000));
             let part = match &level {
-                _ if one.changed => Part::Changed,
-                Some(_) if !is_kind => Part::OtherKind,
-                Some(_) if !is_age => Part::OtherAge,
-                Some(level) if level.readings < LEAST_READINGS || has_ended(one) => Part::Short,
-                Some(_) => Part::Other,
+                _ if one.changed => ReplicaRole::Changed,
+                Some(_) if !is_kind => ReplicaRole::OtherKind,
+                Some(_) if !is_age => ReplicaRole::OtherAge,
+                Some(level) if level.readings < LEAST_READINGS || has_ended(one) => ReplicaRole::Short,
+                Some(_) => ReplicaRole::Other,
                 None if !is_kind => return None,
-                None => Part::Before,
+                None => ReplicaRole::Before,
             };
             let (pod, node, settings) = (one.pod.clone(), one.node.clone(), one.settings.clone());
             let age_before = before.filter(|_| one.started > 0).and_then(|(_, end)| end.checked_sub(one.started));
@@ -147,8 +147,8 @@ pub fn judge(replicas: Vec<Replica>, target: &Target, lines: &[Variable], margin
     let mut doubts = Vec::new();
     let mut notes = Vec::new();
     let (compared, effect) = compare(&members, target, &mut doubts);
-    let of = |part: Part| members.iter().filter(move |one| one.part == part);
-    let others: Vec<f64> = of(Part::Other).filter_map(|one| one.after).map(|level| level.log).collect();
+    let of = |part: ReplicaRole| members.iter().filter(move |one| one.part == part);
+    let others: Vec<f64> = of(ReplicaRole::Other).filter_map(|one| one.after).map(|level| level.log).collect();
     settings(&replicas, target, lines, after, &mut doubts, &mut notes);
     restarts(&replicas, first_change, has_ended, &mut doubts, &mut notes);
     enough(&members, &mut doubts);
@@ -181,11 +181,12 @@ fn place<'a>(target: &Target, pod: &'a str, node: &'a str) -> &'a str {
 
 /// The effect, by differences or by levels.
 fn compare(members: &[Member], target: &Target, doubts: &mut Vec<String>) -> (Compared, Option<Effect>) {
-    let after =
-        |part: Part| members.iter().filter(move |one| one.part == part).filter_map(|one| Some((one, one.after?.log)));
+    let after = |part: ReplicaRole| {
+        members.iter().filter(move |one| one.part == part).filter_map(|one| Some((one, one.after?.log)))
+    };
     // Each start is one sample. The replicas that are compared afterwards are samples already, so their readings before the change are
     // no further samples.
-    let earlier = || members.iter().filter(|one| !matches!(one.part, Part::Changed | Part::Other));
+    let earlier = || members.iter().filter(|one| !matches!(one.part, ReplicaRole::Changed | ReplicaRole::Other));
     if target.kind != "deployment" {
         let place = |one: &Member| place(target, &one.pod, &one.node).to_string();
         let mut old: BTreeMap<String, Vec<(u64, f64)>> = BTreeMap::new();
@@ -195,15 +196,15 @@ fn compare(members: &[Member], target: &Target, doubts: &mut Vec<String>) -> (Co
             }
         }
         // The readings before the change are also compared at the same age.
-        let age = after(Part::Changed).find_map(|(one, _)| Some(old.get(&place(one))?.first()?.0));
-        let differences = |part: Part| -> Vec<f64> {
+        let age = after(ReplicaRole::Changed).find_map(|(one, _)| Some(old.get(&place(one))?.first()?.0));
+        let differences = |part: ReplicaRole| -> Vec<f64> {
             let of = |(one, log): (&Member, f64)| {
                 let old = old.get(&place(one))?.iter().filter(|(old, _)| age.is_some_and(|age| is_alike(*old, age)));
                 Some(log - mean(&old.map(|(_, log)| *log).collect::<Vec<_>>())?)
             };
             after(part).filter_map(of).collect()
         };
-        let (changed, others) = (differences(Part::Changed), differences(Part::Other));
+        let (changed, others) = (differences(ReplicaRole::Changed), differences(ReplicaRole::Other));
         if !changed.is_empty() && others.len() >= LEAST_OTHERS {
             return (Compared::Differences, effect(&changed, &others, &[]));
         }
@@ -215,9 +216,9 @@ fn compare(members: &[Member], target: &Target, doubts: &mut Vec<String>) -> (Co
             others.len()
         ));
     }
-    let levels = |part: Part| -> Vec<f64> { after(part).map(|(_, log)| log).collect() };
+    let levels = |part: ReplicaRole| -> Vec<f64> { after(part).map(|(_, log)| log).collect() };
     let before: Vec<f64> = earlier().filter_map(|one| one.before).map(|level| level.log).collect();
-    (Compared::Levels, effect(&levels(Part::Changed), &levels(Part::Other), &[&before]))
+    (Compared::Levels, effect(&levels(ReplicaRole::Changed), &levels(ReplicaRole::Other), &[&before]))
 }
 
 /// Whether the lines are in force in the changed replicas, and in no other.
@@ -296,31 +297,31 @@ fn restarts(
 
 /// Whether there are enough others and readings.
 fn enough(members: &[Member], doubts: &mut Vec<String>) {
-    let of = |part: Part| members.iter().filter(|one| one.part == part).count();
-    let others = of(Part::Other);
+    let of = |part: ReplicaRole| members.iter().filter(|one| one.part == part).count();
+    let others = of(ReplicaRole::Other);
     if others < LEAST_OTHERS {
         let mut text = format!(
             "Wanted at least {LEAST_OTHERS} other replicas of about the same age on nodes of the same kind, found {others}."
         );
-        if of(Part::OtherAge) > 0 {
+        if of(ReplicaRole::OtherAge) > 0 {
             text.push_str(&format!(
                 " {} of another age run: memory grows with age. Read on until none is more than {AGES} times as old, or begin after the next \
                  rollout.",
-                of(Part::OtherAge)
+                of(ReplicaRole::OtherAge)
             ));
         }
-        if of(Part::OtherKind) > 0 {
+        if of(ReplicaRole::OtherKind) > 0 {
             text.push_str(&format!(
                 " {} run on other kinds of nodes, or with another image or quota.",
-                of(Part::OtherKind)
+                of(ReplicaRole::OtherKind)
             ));
         }
-        if of(Part::Short) > 0 {
-            text.push_str(&format!(" {} ended, or have fewer than {LEAST_READINGS} readings.", of(Part::Short)));
+        if of(ReplicaRole::Short) > 0 {
+            text.push_str(&format!(" {} ended, or have fewer than {LEAST_READINGS} readings.", of(ReplicaRole::Short)));
         }
         doubts.push(text);
     }
-    for one in members.iter().filter(|one| one.part == Part::Changed) {
+    for one in members.iter().filter(|one| one.part == ReplicaRole::Changed) {
         let readings = one.after.map_or(0, |level| level.readings);
         if readings < LEAST_READINGS {
             doubts.push(format!(
@@ -334,10 +335,10 @@ fn enough(members: &[Member], doubts: &mut Vec<String>) {
 /// Whether the changed replicas do as much work as the others. A setting may itself cost or save CPU time. So a difference is a doubt
 /// only if it could explain the word, or hide an effect.
 fn traffic(members: &[Member], word: Word, doubts: &mut Vec<String>, notes: &mut Vec<String>) {
-    let of = |part: Part| -> Vec<f64> {
+    let of = |part: ReplicaRole| -> Vec<f64> {
         members.iter().filter(|one| one.part == part).filter_map(|one| one.after?.cores).collect()
     };
-    let (changed, others) = (of(Part::Changed), of(Part::Other));
+    let (changed, others) = (of(ReplicaRole::Changed), of(ReplicaRole::Other));
     let (Some(own), Some(usual)) = (mean(&changed), mean(&others)) else {
         doubts.push("How much CPU time the replicas use is not known: their traffic may differ.".into());
         return;
@@ -363,7 +364,7 @@ fn traffic(members: &[Member], word: Word, doubts: &mut Vec<String>, notes: &mut
 
 /// Whether memory still grows or shrinks. If it changed by more than the margin in this time, `Equal` may not last.
 fn growth(members: &[Member], word: Word, margin: f64, doubts: &mut Vec<String>, notes: &mut Vec<String>) {
-    let of = |part: Part| {
+    let of = |part: ReplicaRole| {
         mean(
             &members
                 .iter()
@@ -372,7 +373,7 @@ fn growth(members: &[Member], word: Word, margin: f64, doubts: &mut Vec<String>,
                 .collect::<Vec<_>>(),
         )
     };
-    if let (Some(changed), Some(others)) = (of(Part::Changed), of(Part::Other))
+    if let (Some(changed), Some(others)) = (of(ReplicaRole::Changed), of(ReplicaRole::Other))
         && changed.abs().max(others.abs()) > margin
     {
         let list = if word == Word::Equal { doubts } else { notes };

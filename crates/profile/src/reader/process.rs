@@ -5,7 +5,7 @@ use std::time::Instant;
 pub use allocanary_sys::proc::Mapping;
 use allocanary_sys::proc::{maps, parse_maps};
 
-use super::trouble::Trouble;
+use super::trouble::ProfileTrouble;
 use crate::layout::{MARK, table_of};
 
 /// The most tables that are looked at. A process has one for each library that profiles it; any data may look like a mark.
@@ -71,7 +71,7 @@ pub(super) fn words(source: &dyn ProcessMemory, at: u64, count: usize) -> Option
 }
 
 /// The mappings of this process, in the order of their addresses.
-pub fn own_mappings() -> Result<Vec<Mapping>, Trouble> {
+pub fn own_mappings() -> Result<Vec<Mapping>, ProfileTrouble> {
     let (pid, what) = (std::process::id(), "its mappings cannot be read");
-    maps::own().map(parse_maps).map_err(|error| Trouble::Unreadable { pid, what, error })
+    maps::own().map(parse_maps).map_err(|error| ProfileTrouble::Unreadable { pid, what, error })
 }

@@ -6,7 +6,7 @@ use crate::layout::VERSION;
 
 /// Why there is no profile.
 #[derive(Debug, thiserror::Error)]
-pub enum Trouble {
+pub enum ProfileTrouble {
     /// There is no such process, or it may not be read.
     #[error("process {pid}: {what}: {error}")]
     Unreadable {

@@ -178,10 +178,10 @@ fn map(largest: &[&Workload]) -> Markup {
     };
     let part = |name: String, all: &[&Workload]| {
         let kinds = kinds(all);
-        tree_map::Part { name, bytes: sum(kinds.iter().map(|kind| kind.1)), blocks: 0, kinds }
+        tree_map::MapRect { name, bytes: sum(kinds.iter().map(|kind| kind.1)), blocks: 0, kinds }
     };
     let (framed, rest) = largest.split_at(largest.len().min(FRAMED));
-    let mut parts: Vec<tree_map::Part> = framed.iter().map(|one| part(one.name(), &[one])).collect();
+    let mut parts: Vec<tree_map::MapRect> = framed.iter().map(|one| part(one.name(), &[one])).collect();
     if !rest.is_empty() {
         parts.push(part(format!("{} more workloads", rest.len()), rest));
     }

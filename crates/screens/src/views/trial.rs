@@ -5,7 +5,7 @@ use std::time::Duration;
 use allocanary_measure::trial::Variable;
 use allocanary_measure::trial::estimate::Word;
 use allocanary_measure::trial::steps::Step;
-use allocanary_measure::trial::verdict::{Compared, Member, Part, Trial};
+use allocanary_measure::trial::verdict::{Compared, Member, ReplicaRole, Trial};
 use allocanary_text::outside::{Look, harmless};
 use allocanary_text::units::{Bytes, show_duration, show_share};
 
@@ -92,12 +92,12 @@ fn table(members: &[Member]) -> String {
     );
     for one in members {
         let part = match one.part {
-            Part::Changed => "changed",
-            Part::Other => "other",
-            Part::OtherAge => "other age",
-            Part::OtherKind => "other kind",
-            Part::Short => "short",
-            Part::Before => "before",
+            ReplicaRole::Changed => "changed",
+            ReplicaRole::Other => "other",
+            ReplicaRole::OtherAge => "other age",
+            ReplicaRole::OtherKind => "other kind",
+            ReplicaRole::Short => "short",
+            ReplicaRole::Before => "before",
         };
         let bytes = |level: Option<allocanary_measure::trial::replicas::Level>| {
             level.map_or_else(|| "-".into(), |level| Bytes(level.resident as u64).to_string())
@@ -164,9 +164,9 @@ mod tests {
             compared: Compared::Levels,
             others: 100.0 * 1048576.0,
             replicas: vec![
-                member("web-allocanary-5d8f9c7b6-x2x4z", Part::Changed, None, level(62.0)),
-                member("web-5d8f9c7b6-aaaaa", Part::Other, None, level(100.0)),
-                member("web-5d8f9c7b6-bbbbb", Part::Before, level(99.0), None),
+                member("web-allocanary-5d8f9c7b6-x2x4z", ReplicaRole::Changed, None, level(62.0)),
+                member("web-5d8f9c7b6-aaaaa", ReplicaRole::Other, None, level(100.0)),
+                member("web-5d8f9c7b6-bbbbb", ReplicaRole::Before, level(99.0), None),
             ],
             seconds: 3600,
             doubts: doubts.iter().map(|one| (*one).to_string()).collect(),

@@ -6,7 +6,7 @@ use super::*;
 use crate::object::Object;
 use crate::rule::{Cfa, Rbp};
 use crate::rules::Rules;
-use crate::walk::{WalkHost, Walked, Walker, here, look_up};
+use crate::walk::{StackWalker, WalkHost, Walked, here, look_up};
 
 /// A trampoline of Python 3.12: sub $8,%rsp; call *%rcx; add $8,%rsp; ret
 const PYTHON: [u8; 11] = [0x48, 0x83, 0xEC, 8, 0xFF, 0xD1, 0x48, 0x83, 0xC4, 8, 0xC3];
@@ -57,7 +57,7 @@ fn zeroed<T>() -> Box<T> {
 /// Walks the stack while made code runs.
 struct Asks {
     rules: Box<Rules>,
-    walker: RefCell<Box<Walker>>,
+    walker: RefCell<Box<StackWalker>>,
     nodes: RefCell<Vec<(u32, u64)>>,
     walked: Cell<Walked>,
     trampoline: u64,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::schedule::Schedule;
 use super::tree::Parts;
-use allocanary_heap::{How, Shares, Sure, Trouble, take_with};
+use allocanary_heap::{How, ProcessTrouble, Shares, Sure, take_with};
 use allocanary_sys::clocks::thread_cpu_time;
 
 /// The time for one reading of all processes.
@@ -29,9 +29,9 @@ pub fn divided(members: &[u32]) -> Option<Parts> {
             {
                 Ok(reading) => Some(reading),
                 // A helper that has ended has no memory any more.
-                Err(Trouble::Gone(_)) => None,
+                Err(ProcessTrouble::Gone(_)) => None,
                 // Shells start the program in their place.
-                Err(Trouble::Changed(_)) if again > 0 => {
+                Err(ProcessTrouble::Changed(_)) if again > 0 => {
                     again -= 1;
                     continue;
                 }

@@ -10,7 +10,7 @@ use allocanary_rows::Cell;
 use allocanary_rows::PROCESS_THP;
 use allocanary_rows::sample::{Failure, FailureKind};
 use allocanary_sys::proc::smaps;
-use allocanary_sys::sys::{Given, HugePages, may_have_unadvised};
+use allocanary_sys::sys::{HugePagePolicy, HugePages, may_have_unadvised};
 
 const NEVER: &str = HugePages::Never.name();
 const ADVISED: &str = HugePages::Advised.name();
@@ -29,14 +29,14 @@ pub fn wanted(cell: &Cell) -> Option<HugePages> {
 
 /// Whether huge pages are given here to memory for which nobody advised them, and can be limited.
 pub fn are_unasked() -> bool {
-    Given::here().always && HugePages::Never.can_be_limited().is_ok()
+    HugePagePolicy::here().always && HugePages::Never.can_be_limited().is_ok()
 }
 
 /// Fails if the limit of one of these cells cannot act on this host.
 pub fn check(cells: &[Cell]) -> Result<(), String> {
     for (cell, wanted) in cells.iter().filter_map(|cell| Some((cell, wanted(cell)?))) {
         let possible = wanted.can_be_limited().map_err(|error| error.to_string());
-        if let Some(why) = refusal(wanted, Given::here(), possible, &release()) {
+        if let Some(why) = refusal(wanted, HugePagePolicy::here(), possible, &release()) {
             return Err(format!("candidate `{}`: {PROCESS_THP}: {why}", cell.candidate));
         }
     }
@@ -48,7 +48,7 @@ fn release() -> String {
 }
 
 /// Why a limit cannot act on a host.
-fn refusal(wanted: HugePages, given: Given, possible: Result<(), String>, kernel: &str) -> Option<String> {
+fn refusal(wanted: HugePages, given: HugePagePolicy, possible: Result<(), String>, kernel: &str) -> Option<String> {
     const SWITCH: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
     match (wanted, possible) {
         (HugePages::Never, _) if !given.advised => Some(format!(
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn what_has_no_effect_on_a_host_is_refused() {
-        let given = |always, advised| Given { always, advised };
+        let given = |always, advised| HugePagePolicy { always, advised };
         let refused = |wanted, given, possible| refusal(wanted, given, possible, "6.1.0");
         assert_eq!(refused(HugePages::Never, given(false, true), Ok(())), None);
         assert_eq!(refused(HugePages::Never, given(true, true), Ok(())), None);

@@ -11,19 +11,19 @@ use allocanary_rows::provenance::Provenance;
 use allocanary_rows::sample::Sample;
 
 /// Runs the user's program, with the allocator of each cell preloaded.
-pub struct Program<'a> {
+pub struct ProgramRunner<'a> {
     launcher: &'a Launcher,
     provenance: Provenance,
 }
 
-impl<'a> Program<'a> {
+impl<'a> ProgramRunner<'a> {
     /// The program that `launcher` starts.
     pub fn new(launcher: &'a Launcher) -> Self {
-        Program { launcher, provenance: Provenance::here() }
+        ProgramRunner { launcher, provenance: Provenance::here() }
     }
 }
 
-impl Executor for Program<'_> {
+impl Executor for ProgramRunner<'_> {
     fn run(&self, cell: &Cell, deadline: Duration, stop: &AtomicBool) -> Outcome {
         row(cell, &self.provenance, stop, || {
             // Of each cell anew: the program may be built again while its study runs.

@@ -1,7 +1,7 @@
 //! A study as it is measured: the one loop over its cells. In: cells in order, what runs them. Out: one row for each, even
 //! if its process fails, passed on as soon as it exists.
 //!
-//! Studies of our own workloads ([`Linked`](crate::session::Linked)), runs of the user's program ([`Program`](crate::session::Program)) and
+//! Studies of our own workloads ([`Linked`](crate::session::Linked)), runs of the user's program ([`ProgramRunner`](crate::session::ProgramRunner)) and
 //! tests ([`Scripted`](crate::session::Scripted)) differ in
 //! what runs a cell, and in nothing else.
 

@@ -74,16 +74,16 @@ impl HugePages {
 
 /// What the kernel gives to processes that are not limited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Given {
+pub struct HugePagePolicy {
     /// Huge pages in any memory.
     pub always: bool,
     /// Huge pages in memory for which the program advised them.
     pub advised: bool,
 }
 
-impl Given {
+impl HugePagePolicy {
     /// What this host gives.
-    pub fn here() -> Given {
+    pub fn here() -> HugePagePolicy {
         const FOLDER: &str = "/sys/kernel/mm/transparent_hugepage";
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let sizes = fs::read_dir(FOLDER).into_iter().flatten().flatten();
@@ -91,11 +91,11 @@ impl Given {
             .filter(|entry| entry.file_name().to_string_lossy().starts_with("hugepages-"))
             .map(|entry| read(&entry.path().join("enabled").to_string_lossy()))
             .collect();
-        Given::of(&read(&format!("{FOLDER}/enabled")), &sizes)
+        HugePagePolicy::of(&read(&format!("{FOLDER}/enabled")), &sizes)
     }
 
     /// By the switch for all sizes, and by the switches of each size, which Linux has from 6.8 on.
-    fn of(all: &str, sizes: &[String]) -> Given {
+    fn of(all: &str, sizes: &[String]) -> HugePagePolicy {
         let mode = |text: &str| -> String {
             let inside = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
             inside.map_or(String::new(), |(mode, _)| mode.to_string())
@@ -107,7 +107,7 @@ impl Given {
         };
         let modes: Vec<String> = if sizes.is_empty() { vec![all] } else { sizes.iter().map(one).collect() };
         let always = modes.iter().any(|mode| mode == "always");
-        Given { always, advised: always || modes.iter().any(|mode| mode == "madvise") }
+        HugePagePolicy { always, advised: always || modes.iter().any(|mode| mode == "madvise") }
     }
 }
 
@@ -135,7 +135,7 @@ mod tests {
     fn each_size_has_a_switch_of_its_own_and_may_follow_that_of_all() {
         let given = |all: &str, sizes: &[&str]| {
             let sizes: Vec<String> = sizes.iter().map(|size| size.to_string()).collect();
-            let found = Given::of(all, &sizes);
+            let found = HugePagePolicy::of(all, &sizes);
             (found.always, found.advised)
         };
         assert_eq!(given("[always] madvise never", &[]), (true, true));

@@ -10,7 +10,7 @@ use crate::args::DoorFlags;
 use crate::commands::readings::{DEADLINE, or_unread, without_map};
 use allocanary_doctor::remedies::Remedy;
 use allocanary_heap::reader::MEMORY;
-use allocanary_heap::{How, Reader, Reading, Shares, Trouble, processes, tree};
+use allocanary_heap::{How, ProcessTrouble, Reader, Reading, Shares, processes, tree};
 use allocanary_rows::error::{Error, Result};
 use allocanary_screens::draw::short;
 use allocanary_screens::views::{door, heap as reports};
@@ -37,7 +37,7 @@ pub fn print(flags: &DoorFlags, root: u32) -> Result<ExitCode> {
 
 /// Every process of the tree that can be read, in the order in which they were started, with its remedies.
 fn read(root: u32) -> Result<Vec<(Reading, Vec<Remedy>)>> {
-    let told = |error: Trouble| Error::Input(error.explained().to_string());
+    let told = |error: ProcessTrouble| Error::Input(error.explained().to_string());
     let (processes, mut child) = (processes(), Reader::new(MEMORY));
     let (mut all, mut first) = (Vec::new(), None);
     for one in tree(&processes, root) {
@@ -46,7 +46,7 @@ fn read(root: u32) -> Result<Vec<(Reading, Vec<Remedy>)>> {
                 let remedies = reader::remedies_of(&mut child, &reading, DEADLINE);
                 all.push((without_map(&reading), remedies));
             }
-            Err(Trouble::Gone(_)) => {}
+            Err(ProcessTrouble::Gone(_)) => {}
             Err(error) => {
                 terminal::tell(format_args!("left out: {error}"));
                 first.get_or_insert(error);
@@ -55,7 +55,7 @@ fn read(root: u32) -> Result<Vec<(Reading, Vec<Remedy>)>> {
     }
     match (all.is_empty(), first) {
         (true, Some(error)) => Err(told(error)),
-        (true, None) => Err(told(Trouble::Gone(root))),
+        (true, None) => Err(told(ProcessTrouble::Gone(root))),
         _ => Ok(all),
     }
 }

@@ -4,18 +4,18 @@
 use std::process::ExitCode;
 
 use super::super::terminal;
-use allocanary_doctor::program::Program;
+use allocanary_doctor::program::StartableProgram;
 use allocanary_rows::error::{Error, Result};
 use allocanary_text::paste::Words;
 
 /// Prints the lines.
 pub fn print(command: &[String]) -> Result<ExitCode> {
     let [name, ..] = command else { return Ok(ExitCode::SUCCESS) };
-    let program = Program::look_at(name).map_err(Error::Input)?;
+    let program = StartableProgram::look_at(name).map_err(Error::Input)?;
     terminal::print_plain(&text(&program, command))
 }
 
-fn text(program: &Program, command: &[String]) -> String {
+fn text(program: &StartableProgram, command: &[String]) -> String {
     let own = program.own.name();
     let mut out = format!("{} has {own}. Nothing was started.\n\n", program.path.display());
     let preloads = match &program.cannot {
@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn the_command_is_filled_in_and_a_program_without_a_loader_gets_no_preload() {
-        let mut program = Program {
+        let mut program = StartableProgram {
             path: "/bin/x".into(),
             runs: "/bin/x".into(),
             own: Flavour::Glibc,

@@ -9,7 +9,7 @@ use crate::args::HeapFlags;
 use crate::commands::readings::{or_unread, without_map};
 use crate::commands::terminal;
 use allocanary_heap::reader::{Crowd, workers};
-use allocanary_heap::{Reading, Trouble, processes, tree};
+use allocanary_heap::{ProcessTrouble, Reading, processes, tree};
 use allocanary_rows::error::Result;
 use allocanary_screens::views::heap as reports;
 
@@ -18,7 +18,7 @@ pub fn below(flags: &HeapFlags, root: u32) -> Result<ExitCode> {
     let all = processes();
     let pids: Vec<u32> = tree(&all, root).iter().map(|one| one.pid).collect();
     if pids.is_empty() {
-        return Err(trouble(Trouble::Gone(root)));
+        return Err(trouble(ProcessTrouble::Gone(root)));
     }
     let mut readings = Vec::new();
     let code = many(flags, &pids, |reading| {
@@ -64,7 +64,7 @@ fn many(flags: &HeapFlags, pids: &[u32], mut shown: impl FnMut(Reading) -> Resul
     crowd.read(pids, |pid, read| {
         let reading = match or_unread(pid, read) {
             Ok(reading) => reading,
-            Err(Trouble::Gone(_)) => return Ok(()),
+            Err(ProcessTrouble::Gone(_)) => return Ok(()),
             Err(error) => {
                 terminal::tell(format_args!("left out: {error}"));
                 first.get_or_insert(error);

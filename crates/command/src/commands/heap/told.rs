@@ -1,12 +1,12 @@
 //! What is told of one reading. In: a reading, or why there is none. Out: a line, an error, whether a heap is missing.
 
-use allocanary_heap::{Reading, Sure, Trouble};
+use allocanary_heap::{ProcessTrouble, Reading, Sure};
 use allocanary_rows::error::{Error, Result};
 
 use crate::commands::readings::without_map;
 
 /// The error of a reading.
-pub(super) fn trouble(error: Trouble) -> Error {
+pub(super) fn trouble(error: ProcessTrouble) -> Error {
     Error::Input(format!("heap: {}", error.explained()))
 }
 

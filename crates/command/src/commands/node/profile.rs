@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use allocanary_heap::{Live, Reader};
 use allocanary_node::look::NoProfile;
-use allocanary_profile::reader::{self, Trouble};
+use allocanary_profile::reader::{self, ProfileTrouble};
 use allocanary_text::units::Bytes;
 use allocanary_who::sampled::Reading;
 use allocanary_who::{FrameNames, profile};
@@ -27,7 +27,7 @@ pub fn read(child: &mut Reader, pid: u32) -> Result<Vec<u8>, NoProfile> {
 /// The child's side.
 pub fn pprof(pid: u32, named: bool) -> Result<Vec<u8>, NoProfile> {
     let live = Live::open(pid).map_err(|trouble| match trouble {
-        allocanary_heap::Trouble::Gone(_) => NoProfile::None(trouble.to_string()),
+        allocanary_heap::ProcessTrouble::Gone(_) => NoProfile::None(trouble.to_string()),
         _ => NoProfile::Failed(trouble.to_string()),
     })?;
     let reading = Reading::of(reader::read(&live).map_err(absent)?);
@@ -46,11 +46,11 @@ pub fn pprof(pid: u32, named: bool) -> Result<Vec<u8>, NoProfile> {
     }
 }
 
-fn absent(trouble: Trouble) -> NoProfile {
+fn absent(trouble: ProfileTrouble) -> NoProfile {
     let is_gone = |error: &std::io::Error| error.kind() == std::io::ErrorKind::NotFound;
     match &trouble {
-        Trouble::None(_) => NoProfile::None(trouble.to_string()),
-        Trouble::Unreadable { error, .. } if is_gone(error) => NoProfile::None(trouble.to_string()),
+        ProfileTrouble::None(_) => NoProfile::None(trouble.to_string()),
+        ProfileTrouble::Unreadable { error, .. } if is_gone(error) => NoProfile::None(trouble.to_string()),
         _ => NoProfile::Failed(trouble.to_string()),
     }
 }

@@ -14,7 +14,7 @@ use crate::commands::run::candidates::{described, libraries};
 use crate::commands::run::refuse;
 use crate::commands::run::started::Started;
 use crate::commands::{replay, terminal};
-use allocanary_doctor::program::Program as Looked;
+use allocanary_doctor::program::StartableProgram as Looked;
 use allocanary_facts::ours;
 use allocanary_measure::summary::Agreement;
 use allocanary_rows::Phase;
@@ -110,7 +110,7 @@ impl Verification {
         let Some(real) = rows(
             self.real,
             &self.started.roster(),
-            &allocanary_study::session::Program::new(&self.started.launcher),
+            &allocanary_study::session::ProgramRunner::new(&self.started.launcher),
             folder.join("real"),
         )?
         else {

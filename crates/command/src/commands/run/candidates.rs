@@ -9,7 +9,7 @@ use crate::commands::cells;
 use allocanary_doctor::Effect;
 use allocanary_doctor::installed::{self, Installed};
 use allocanary_doctor::own_variable;
-use allocanary_doctor::program::Program as Looked;
+use allocanary_doctor::program::StartableProgram as Looked;
 use allocanary_facts::environment::Environment;
 use allocanary_facts::setting::{Setting, SettingKind};
 use allocanary_facts::{MEMORY_BUDGET, THREAD_IDLE};

@@ -15,7 +15,7 @@ use tempfile::{Builder, TempDir};
 
 use crate::commands::measure;
 use crate::commands::terminal;
-use allocanary_doctor::program::Program as Looked;
+use allocanary_doctor::program::StartableProgram as Looked;
 use allocanary_rows::Cell;
 use allocanary_rows::description::Description;
 use allocanary_rows::error::{Error, Result};

@@ -10,7 +10,7 @@ use crate::commands::run::started::Started;
 use crate::commands::run::{candidates, refuse};
 use crate::commands::terminal;
 use allocanary_doctor::Effect;
-use allocanary_doctor::program::Program as Looked;
+use allocanary_doctor::program::StartableProgram as Looked;
 use allocanary_facts::{ours, system};
 use allocanary_measure::metrics::Metrics;
 use allocanary_rows::PROCESS_THP;

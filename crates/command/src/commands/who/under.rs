@@ -10,7 +10,7 @@ use crate::commands::measure::watch_interrupts;
 use crate::commands::replay::whole;
 use crate::commands::run::candidates::own_like;
 use crate::commands::{cells, terminal};
-use allocanary_doctor::program::Program;
+use allocanary_doctor::program::StartableProgram;
 use allocanary_measure::metrics::metric_of_all;
 use allocanary_rows::Cell;
 use allocanary_rows::Spec;
@@ -141,7 +141,7 @@ pub fn named(trace: &Trace, candidate: &str, asked: &str) -> Result<String> {
         return Ok(candidate.into());
     }
     let program = &trace.header.program;
-    let looked = Program::look_at(program)
+    let looked = StartableProgram::look_at(program)
         .map_err(|error| wrong(format!("{error}: name the allocator, such as --under system")))?;
     let own = own_like(&looked).ok_or_else(|| {
         wrong(format!(

@@ -71,7 +71,7 @@ fn holders(contents: &Contents) -> Markup {
     let parts = tree_map::parts(contents, HOLDERS);
     let colors = tree_map::colored(&parts);
     let alone = |name: &str| contents.holders.iter().find(|holder| holder.name == name);
-    let row = |(at, part): (usize, &tree_map::Part)| {
+    let row = |(at, part): (usize, &tree_map::MapRect)| {
         let holder = alone(&part.name);
         let cells = vec![
             bytes(part.bytes),

@@ -20,7 +20,7 @@ const NUMBER: f64 = 60.0;
 const COLORED: usize = 7;
 
 /// A rectangle of the map: one holder.
-pub struct Part {
+pub struct MapRect {
     /// Its name.
     pub name: String,
     /// Its bytes.
@@ -32,13 +32,13 @@ pub struct Part {
 }
 
 /// The parts of the map: the first holders, all other holders as one part, and the leaked blocks.
-pub fn parts(contents: &Contents, most: usize) -> Vec<Part> {
+pub fn parts(contents: &Contents, most: usize) -> Vec<MapRect> {
     let (first, others) = contents.holders.split_at(contents.holders.len().min(most));
-    let mut parts: Vec<Part> = first
+    let mut parts: Vec<MapRect> = first
         .iter()
         .map(|holder| {
             let inside = holder.inside.iter().map(|one| (one.kind.as_str(), one.bytes, one.blocks));
-            Part {
+            MapRect {
                 name: holder.name.clone(),
                 bytes: holder.bytes,
                 blocks: holder.blocks,
@@ -50,11 +50,11 @@ pub fn parts(contents: &Contents, most: usize) -> Vec<Part> {
         let (name, all) = (format!("{} more holders", others.len()), others.iter().map(|one| one.bytes).sum());
         let inside = others.iter().flat_map(|one| &one.inside).map(|one| (one.kind.as_str(), one.bytes, one.blocks));
         let blocks = others.iter().map(|one| one.blocks).sum();
-        parts.push(Part { name, bytes: all, blocks, kinds: summed(inside, all) });
+        parts.push(MapRect { name, bytes: all, blocks, kinds: summed(inside, all) });
     }
     if let Some(leaked) = contents.leaked.as_ref().filter(|leaked| leaked.bytes > 0) {
         let rows = leaked.rows.iter().map(|row| (row.kind.as_str(), row.bytes, row.blocks));
-        parts.push(Part {
+        parts.push(MapRect {
             name: "leaked: held by nothing".into(),
             bytes: leaked.bytes,
             blocks: leaked.blocks,
@@ -82,20 +82,20 @@ fn summed<'a>(rows: impl Iterator<Item = (&'a str, u64, u64)>, whole: u64) -> Ve
 }
 
 /// The kinds that have a colour: those with most bytes in the map.
-pub fn colored(parts: &[Part]) -> Vec<String> {
+pub fn colored(parts: &[MapRect]) -> Vec<String> {
     let all = parts.iter().flat_map(|part| &part.kinds).map(|(kind, bytes, blocks)| (kind.as_str(), *bytes, *blocks));
     summed(all, 0).into_iter().map(|kind| kind.0).filter(|kind| kind != "other kinds").take(COLORED).collect()
 }
 
 /// The map of what a heap contains.
-pub fn picture(parts: &[Part], colors: &[String]) -> Picture {
+pub fn picture(parts: &[MapRect], colors: &[String]) -> Picture {
     let caption = "Each framed rectangle is a holder, with its number in the table; within it are the kinds that it holds, as large as their \
                    bytes. Kinds without a colour of their own are grey.";
     map(parts, colors, "What holds the memory, by kind", caption)
 }
 
 /// A map.
-pub fn map(parts: &[Part], colors: &[String], title: &str, caption: &str) -> Picture {
+pub fn map(parts: &[MapRect], colors: &[String], title: &str, caption: &str) -> Picture {
     let weights: Vec<f64> = parts.iter().map(|part| part.bytes as f64).collect();
     let areas = squarified(&weights, Area { x: 0.0, y: 0.0, width: WIDTH, height: HEIGHT });
     let drawing = html! {
@@ -107,7 +107,7 @@ pub fn map(parts: &[Part], colors: &[String], title: &str, caption: &str) -> Pic
     Picture { title: title.into(), drawing, caption: caption.into(), is_numbered: false }
 }
 
-fn holder(number: usize, part: &Part, area: &Area, colors: &[String]) -> Markup {
+fn holder(number: usize, part: &MapRect, area: &Area, colors: &[String]) -> Markup {
     let strip = if area.height > 3.0 * STRIP && area.width > 2.0 * STRIP { STRIP } else { 0.0 };
     let inner = Area { y: area.y + strip, height: area.height - strip, ..*area };
     let weights: Vec<f64> = part.kinds.iter().map(|kind| kind.1 as f64).collect();
