@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 use allocanary_recorder::attached::{AttachedConfig, attach, detach};
 use allocanary_recorder::got::{
-    ATTACH, Changed, DETACH, Definition, Function, LOOK_AGAIN, PatchRequest, Reply, STATE_ATTACHED, STATE_DETACHED,
+    ATTACH, Changed, DETACH, Definition, LOOK_AGAIN, PatchRequest, Replacement, Reply, STATE_ATTACHED, STATE_DETACHED,
     STATE_NEVER, Slots, comes_before, definition,
 };
 
@@ -48,8 +48,8 @@ static REPLY: Place<Reply> = Place(UnsafeCell::new(Reply {
     others: 0,
     gone: 0,
 }));
-static FUNCTIONS: Place<[Function; NAMES.len()]> =
-    Place(UnsafeCell::new([Function { name: c"", real: [0; 2], ours: 0 }; NAMES.len()]));
+static FUNCTIONS: Place<[Replacement; NAMES.len()]> =
+    Place(UnsafeCell::new([Replacement { name: c"", real: [0; 2], ours: 0 }; NAMES.len()]));
 static SLOTS: Slots = Slots::new();
 static STATE: AtomicU32 = AtomicU32::new(STATE_NEVER);
 
@@ -120,7 +120,7 @@ fn begin(request: &PatchRequest) -> Result<Reply, Reply> {
     for (function, ((name, ours), found)) in functions.iter_mut().zip(NAMES.into_iter().zip(found)) {
         let is_used = name == c"dlclose" || is_its_own(&found);
         let real = found.filter(|_| is_used).map_or([0; 2], |one| one.at);
-        *function = Function { name: if real[0] == 0 { c"" } else { name }, real, ours: ours.addr() };
+        *function = Replacement { name: if real[0] == 0 { c"" } else { name }, real, ours: ours.addr() };
     }
     functions::DLCLOSE.store(functions[NAMES.len() - 1].real[0], SeqCst);
     let folder = request.folder.get(..request.length as usize).unwrap_or_default();

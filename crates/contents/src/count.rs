@@ -14,7 +14,7 @@ use crate::leaks::Leak;
 use crate::links::Links;
 use crate::modules::Open;
 use crate::paths::Paths;
-use crate::profile::Profile;
+use crate::profile::ProcessProfile;
 use crate::python::Variable;
 use crate::texts;
 use crate::threads::ThreadSnapshot;
@@ -67,7 +67,7 @@ pub fn leaked(
     heap: &TypedBlocks,
     kinds: &Kinds,
     leaks: &[Leak],
-    profile: &Profile,
+    profile: &ProcessProfile,
     wanted: &ContentsRequest,
 ) -> Leaked {
     let bytes = |leak: &Leak| heap.blocks.get(leak.block).bytes;

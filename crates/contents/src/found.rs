@@ -8,7 +8,7 @@ use crate::contents::{Contents, SCHEMA};
 use crate::copy::Copy;
 use crate::kinds::TypedBlocks;
 use crate::modules::{Modules, Open};
-use crate::profile::Profile;
+use crate::profile::ProcessProfile;
 use crate::python::{self, Types};
 use crate::roots::{self, Root};
 use crate::sample::part::PageSample;
@@ -26,7 +26,7 @@ pub struct HeapGraph {
     /// The roots, without those that are a word.
     pub roots: Vec<Root>,
     /// The sampled profile, if it has one.
-    pub profile: Profile,
+    pub profile: ProcessProfile,
     /// What is not known, a sentence each.
     pub problems: Vec<String>,
     /// Why leaks cannot be told.
@@ -62,7 +62,7 @@ impl HeapGraph {
         let mut taken = roots::taken(copy, &walks);
         let pools = types.as_ref().map(|_| python::pools(copy, &taken)).unwrap_or_default();
         taken.extend(pools.ranges);
-        let profile = Profile::of(copy);
+        let profile = ProcessProfile::of(copy);
         taken.extend(profile.ranges.iter().cloned());
         let roots = roots::of(copy, threads, &modules, &roots::merged(taken));
         let blocks = Blocks::of(&mut walks, pools.blocks);

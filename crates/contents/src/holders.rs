@@ -38,7 +38,7 @@ pub enum HolderKey {
 
 /// What a holder has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sum {
+pub struct HolderSum {
     /// Blocks that it holds.
     pub blocks: u64,
     /// Bytes of them.
@@ -52,7 +52,7 @@ pub struct Sum {
 /// All holders.
 pub struct Holders {
     /// In the order in which they were met.
-    pub all: Vec<(HolderKey, Sum)>,
+    pub all: Vec<(HolderKey, HolderSum)>,
     /// Whether variables point to a block.
     pub entries: Vec<bool>,
     known: HashMap<HolderKey, u32>,
@@ -103,7 +103,7 @@ impl Holders {
 
     fn place(&mut self, key: HolderKey) -> u32 {
         *self.known.entry(key).or_insert_with(|| {
-            self.all.push((key, Sum::default()));
+            self.all.push((key, HolderSum::default()));
             self.all.len() as u32 - 1
         })
     }

@@ -13,7 +13,7 @@ use crate::copy::Copy;
 
 /// What the tables of a process say. More than one if several libraries profile it.
 #[derive(Debug, Default)]
-pub struct Profile {
+pub struct ProcessProfile {
     /// Whether there is a table.
     pub is_there: bool,
     /// The addresses of the tables, which are no roots.
@@ -22,10 +22,10 @@ pub struct Profile {
     pub blocks: Vec<u64>,
 }
 
-impl Profile {
+impl ProcessProfile {
     /// Looks for the marks that lead to tables.
-    pub fn of(copy: &Copy) -> Profile {
-        let mut profile = Profile::default();
+    pub fn of(copy: &Copy) -> ProcessProfile {
+        let mut profile = ProcessProfile::default();
         for table in tables(copy) {
             let Some(mapping) = copy.mapping(table).filter(|one| one.writable && !one.shared && one.inode == 0) else {
                 continue;
@@ -94,13 +94,13 @@ mod tests {
     #[test]
     fn the_table_is_no_root_and_says_which_blocks_were_sampled() {
         let known = made(VERSION);
-        let found = Profile::of(&known.copy());
+        let found = ProcessProfile::of(&known.copy());
         let ranges: Vec<(u64, u64)> = found.ranges.iter().map(|range| (range.start, range.end)).collect();
         assert_eq!((found.is_there, &ranges[..]), (true, &[(TABLE, TABLE + 0x4000)][..]));
         assert_eq!(found.blocks, [0x7000_0000, 0x7100_0000]);
         // A table of another version is not read, and holds nothing either.
         let other = made(VERSION + 1);
-        let found = Profile::of(&other.copy());
+        let found = ProcessProfile::of(&other.copy());
         assert_eq!((found.is_there, found.ranges.len(), found.blocks.len()), (true, 1, 0));
     }
 
@@ -109,11 +109,11 @@ mod tests {
         let mut hostile = made(VERSION);
         for at in [0, 1, DATA, TABLE + 0x3ff8, u64::MAX] {
             hostile.put(DATA + 0x2020, &[at]);
-            let found = Profile::of(&hostile.copy());
+            let found = ProcessProfile::of(&hostile.copy());
             assert!(!found.is_there || found.blocks.is_empty(), "{at:#x}: {found:?}");
         }
         hostile.put(DATA + 0x2020, &[TABLE]);
         hostile.put(TABLE + 8 * word::SAMPLES as u64, &[1 << 20]);
-        assert!(Profile::of(&hostile.copy()).blocks.is_empty(), "the table ends before its samples do");
+        assert!(ProcessProfile::of(&hostile.copy()).blocks.is_empty(), "the table ends before its samples do");
     }
 }

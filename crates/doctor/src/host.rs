@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use allocanary_facts::system;
-use allocanary_sys::cgroups::{self, Groups};
+use allocanary_sys::cgroups::{self, ControlGroups};
 use allocanary_sys::container::{Cpus, Trouble, quota};
 use allocanary_sys::host::Host;
 use allocanary_sys::proc::files::{File, path};
@@ -49,9 +49,9 @@ impl Surroundings {
 
     fn read(groups: &str, mount: &str, affinity: u32, libc: String) -> Self {
         let mut text = [0; 4096];
-        let groups = Groups::read(groups, mount, &mut text);
+        let groups = ControlGroups::read(groups, mount, &mut text);
         let quota = groups.as_ref().map_or(Err(Trouble::NoGroups), |groups| quota(*groups));
-        let memory = groups.ok().and_then(Groups::memory_limit);
+        let memory = groups.ok().and_then(ControlGroups::memory_limit);
         let (quota, trouble) = quota.map_or_else(|trouble| (None, Some(trouble)), |quota| (quota, None));
         Surroundings {
             host: Host::this(),

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use allocanary_sys::cgroups::{Controller, Groups, MOUNT};
+use allocanary_sys::cgroups::{ControlGroups, Controller, MOUNT};
 use allocanary_sys::container::quota;
 use allocanary_sys::input;
 use allocanary_sys::proc::files::{File, own_path, path};
@@ -139,7 +139,7 @@ impl World for Kernel {
         // Only groups that are there: of one that is not, a folder above it would answer, which may be another container's.
         let there: Vec<&str> = listed.lines().filter(|line| is_there(line, mount)).collect();
         let there = there.join("\n");
-        let groups = Groups::new(&there, mount);
+        let groups = ControlGroups::new(&there, mount);
         let anonymous = groups.of(Controller::Memory).next().and_then(|group| {
             let mut text = [0; 8192];
             let stat = group.read("memory.stat", &mut text).ok()?;

@@ -23,7 +23,7 @@ pub struct Estimate {
 
 /// Sums of samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Sum {
+pub struct SampleSums {
     /// How many samples.
     pub samples: u64,
     /// The blocks that they stand for.
@@ -40,10 +40,10 @@ pub struct Sum {
     seen: f64,
 }
 
-impl Sum {
+impl SampleSums {
     /// No sample at this mean distance: nothing is known to be there, and small blocks may be.
-    pub fn none(mean: u64) -> Sum {
-        Sum { most: mean as f64, ..Sum::default() }
+    pub fn none(mean: u64) -> SampleSums {
+        SampleSums { most: mean as f64, ..SampleSums::default() }
     }
 
     /// Adds a sampled block of this size.
@@ -63,7 +63,7 @@ impl Sum {
     }
 
     /// Adds the samples of another sum.
-    pub fn add_sum(&mut self, other: &Sum) {
+    pub fn add_sum(&mut self, other: &SampleSums) {
         self.samples += other.samples;
         self.blocks += other.blocks;
         self.certain += other.certain;
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn an_interval_is_that_of_a_poisson_count() {
-        let mut sum = Sum::default();
+        let mut sum = SampleSums::default();
         (0..10).for_each(|_| sum.add(1, 1 << 20));
         let Estimate { bytes, low, high } = sum.estimate();
         let times = |bytes: f64| bytes / f64::from(1 << 20);
@@ -115,13 +115,13 @@ mod tests {
 
     #[test]
     fn what_is_always_sampled_is_known() {
-        let mut sum = Sum::default();
+        let mut sum = SampleSums::default();
         sum.add(100 << 20, 512 << 10);
         let Estimate { bytes, low, high } = sum.estimate();
         assert!(bytes == f64::from(100 << 20) && low == bytes);
         // What small blocks there may be besides.
         assert!(((high - bytes) / unseen(512 << 10) - 1.0).abs() < 0.01, "{high}");
-        let Estimate { bytes, low, high } = Sum::none(512 << 10).estimate();
+        let Estimate { bytes, low, high } = SampleSums::none(512 << 10).estimate();
         assert!((bytes, low) == (0.0, 0.0) && (high / unseen(512 << 10) - 1.0).abs() < 0.01, "{high}");
     }
 
@@ -137,7 +137,7 @@ mod tests {
             let truth = (size * blocks) as f64;
             let p = chance(size, mean);
             for _ in 0..400 {
-                let mut sum = Sum::default();
+                let mut sum = SampleSums::default();
                 // By gaps: as many draws as there are samples.
                 let mut at = 0_u64;
                 loop {

@@ -11,7 +11,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use prost::Message;
 
-use self::messages::{Function, Location, Mapping, PprofLine, PprofSample, Profile, ValueType};
+use self::messages::{Location, Mapping, PprofFunction, PprofLine, PprofProfile, PprofSample, ValueType};
 
 /// What samples tell: each type has a name and a unit.
 pub const OF_SAMPLES: [(&str, &str); 4] =
@@ -49,13 +49,13 @@ pub struct Named<'a> {
 pub struct Writer {
     texts: HashMap<String, i64>,
     functions: HashMap<(String, String), u64>,
-    out: Profile,
+    out: PprofProfile,
 }
 
 impl Writer {
     /// Begins a profile with values of these types. A reader shows `first` unless it is told otherwise.
     pub fn new(types: &[(&str, &str)], first: &str, comment: &str) -> Writer {
-        let mut writer = Writer { texts: HashMap::new(), functions: HashMap::new(), out: Profile::default() };
+        let mut writer = Writer { texts: HashMap::new(), functions: HashMap::new(), out: PprofProfile::default() };
         writer.text("");
         for (kind, unit) in types {
             let value = ValueType { kind: writer.text(kind), unit: writer.text(unit) };
@@ -125,7 +125,7 @@ impl Writer {
             let name = self.text(named.function);
             let filename = self.text(named.file);
             // Without a second name: where both are the same, Go's pprof takes it for a name of C++, and leaves out what is between `<` and `>`.
-            self.out.function.push(Function { id: next, name, system_name: 0, filename });
+            self.out.function.push(PprofFunction { id: next, name, system_name: 0, filename });
         }
         PprofLine { function_id, line: i64::from(named.line) }
     }

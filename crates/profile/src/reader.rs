@@ -12,18 +12,18 @@ mod trouble;
 use std::time::Instant;
 
 use crate::layout::{HEADER, MAGIC, MOST_PLACES, OF_FRAME, OF_SAMPLE, VERSION, word};
-pub use decode::{Profile, RawFrame, SampledBlock, TableCounts};
+pub use decode::{RawFrame, SampledBlock, TableCounts, TableProfile};
 pub use process::{MOST_TABLES, Mapping, ProcessMemory, own_mappings};
 pub use trouble::{ProfileTrouble, Wrong};
 
 /// Reads the profile of a process. If several libraries profile it, the one with the most samples is taken.
-pub fn read(source: &dyn ProcessMemory) -> Result<Profile, ProfileTrouble> {
+pub fn read(source: &dyn ProcessMemory) -> Result<TableProfile, ProfileTrouble> {
     let (pid, mappings) = (source.pid(), source.mappings());
     let tables = process::tables(source, &mappings, None);
     let several = tables.len();
-    let mut best: Option<Result<Profile, ProfileTrouble>> = None;
+    let mut best: Option<Result<TableProfile, ProfileTrouble>> = None;
     for found in tables.into_iter().map(|table| of_table(pid, table, |at, count| process::words(source, at, count))) {
-        let samples = |one: &Result<Profile, ProfileTrouble>| one.as_ref().map_or(0, |one| one.counts.sampled + 1);
+        let samples = |one: &Result<TableProfile, ProfileTrouble>| one.as_ref().map_or(0, |one| one.counts.sampled + 1);
         if best.as_ref().is_none_or(|best| samples(best) < samples(&found)) {
             best = Some(found);
         }
@@ -43,13 +43,17 @@ pub fn is_profiled(source: &dyn ProcessMemory, until: Option<Instant>) -> Option
 }
 
 /// The profile in the words of this program's own table: the header, the samples and the frames.
-pub fn of_own([header, samples, frames]: &[Vec<u64>; 3]) -> Result<Profile, ProfileTrouble> {
+pub fn of_own([header, samples, frames]: &[Vec<u64>; 3]) -> Result<TableProfile, ProfileTrouble> {
     let profile = decode::profile(std::process::id(), header, samples, frames);
-    Ok(Profile { mappings: own_mappings()?, ..profile })
+    Ok(TableProfile { mappings: own_mappings()?, ..profile })
 }
 
 /// The profile in a table. `words` reads so many words from an address on.
-pub fn of_table(pid: u32, at: u64, words: impl Fn(u64, usize) -> Option<Vec<u64>>) -> Result<Profile, ProfileTrouble> {
+pub fn of_table(
+    pid: u32,
+    at: u64,
+    words: impl Fn(u64, usize) -> Option<Vec<u64>>,
+) -> Result<TableProfile, ProfileTrouble> {
     let wrong = |what| ProfileTrouble::Damaged { pid, what };
     let header = words(at, HEADER).filter(|header| header.len() == HEADER).ok_or(wrong(Wrong::Unread))?;
     if header[word::MAGIC] != MAGIC {

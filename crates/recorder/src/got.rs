@@ -19,4 +19,4 @@ mod slots;
 
 pub use definition::{Definition, comes_before, definition};
 pub use request::{ATTACH, DETACH, LOOK_AGAIN, PatchRequest, Reply, STATE_ATTACHED, STATE_DETACHED, STATE_NEVER};
-pub use slots::{Changed, Function, PutBack, Slots};
+pub use slots::{Changed, PutBack, Replacement, Slots};

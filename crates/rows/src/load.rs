@@ -5,7 +5,7 @@ use std::fs;
 
 use serde::{Deserialize, Serialize};
 
-use allocanary_sys::cgroups::{Controller, Group, Groups};
+use allocanary_sys::cgroups::{ControlGroups, Controller, GroupFolder};
 use allocanary_sys::container::Cpus;
 use allocanary_sys::sys::{first_number, line_number};
 
@@ -34,7 +34,7 @@ impl Load {
             average,
             cpus: Cpus::here().count(),
             stolen_ms: stolen_ms(&read("/proc/stat")),
-            throttled_us: throttled_us(Groups::own(&mut [0; 4096])),
+            throttled_us: throttled_us(ControlGroups::own(&mut [0; 4096])),
         }
     }
 
@@ -69,8 +69,8 @@ fn stolen_ms(stat: &str) -> u64 {
 
 /// The throttled time in `cpu.stat` of the group that was throttled most, from the process's own up to the root, in
 /// microseconds.
-fn throttled_us(groups: Groups) -> u64 {
-    let throttled = |group: Group| {
+fn throttled_us(groups: ControlGroups) -> u64 {
+    let throttled = |group: GroupFolder| {
         let (key, unit) = if group.is_v2 { (&b"throttled_usec "[..], 1) } else { (&b"throttled_time "[..], 1000) };
         Some(line_number(group.read("cpu.stat", &mut [0; 1024]).ok()?, key)? / unit)
     };
@@ -98,7 +98,7 @@ mod tests {
                 fs::create_dir_all(path.parent().unwrap()).unwrap();
                 fs::write(path, text).unwrap();
             }
-            throttled_us(Groups::new(listed, mount.path().to_str().unwrap()))
+            throttled_us(ControlGroups::new(listed, mount.path().to_str().unwrap()))
         };
         let text = "usage_usec 9\nthrottled_usec 1234\n";
         assert_eq!(found("0::/a/b\n", &[("a/b/cpu.stat", text)]), 1234);

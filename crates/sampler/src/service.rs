@@ -9,9 +9,9 @@ mod profiled;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::{is_before_filter, notice_closed, words};
-use allocanary_profile::interval::Sum;
+use allocanary_profile::interval::SampleSums;
 use allocanary_profile::pprof::{Named, OF_SAMPLES, Writer};
-use allocanary_profile::reader::{self, Profile, ProfileTrouble};
+use allocanary_profile::reader::{self, ProfileTrouble, TableProfile};
 use naming::Turn;
 
 pub use profiled::Profiled;
@@ -39,14 +39,14 @@ pub fn before_filter() {
     let _turn = Turn::wait();
 }
 
-fn written(profile: &Profile) -> std::io::Result<Vec<u8>> {
+fn written(profile: &TableProfile) -> std::io::Result<Vec<u8>> {
     let comment = "allocanary: estimates from samples; alloc_ since the profile began, inuse_ now";
     let mut writer = Writer::new(&OF_SAMPLES, "inuse_space", comment);
     writer.sampled(profile.mean);
     profile.limits().iter().for_each(|limit| writer.comment(limit));
     let files = files::of(&profile.mappings);
     let file_of = |pc: u64| files.iter().position(|file| file.has(pc));
-    let all: BTreeMap<u32, Sum> = live(profile);
+    let all: BTreeMap<u32, SampleSums> = live(profile);
     let codes: BTreeSet<u64> = all.keys().flat_map(|stack| profile.stack(*stack)).collect();
     let names = names::of_all(codes.into_iter().map(|pc| (pc, file_of(pc).map_or(0, |at| files[at].number()))));
     // A file in which nothing has a name, such as a stripped program, is named by the reader, who may have its debug file.
@@ -80,14 +80,14 @@ fn written(profile: &Profile) -> std::io::Result<Vec<u8>> {
 }
 
 /// The profile of this program, if it samples itself.
-fn own() -> Result<Profile, ProfileTrouble> {
+fn own() -> Result<TableProfile, ProfileTrouble> {
     reader::of_own(&words().ok_or(ProfileTrouble::Off)?)
 }
 
 /// What is alive of each stack, by its frame. Stacks whose blocks were all freed are there as well.
-fn live(profile: &Profile) -> BTreeMap<u32, Sum> {
+fn live(profile: &TableProfile) -> BTreeMap<u32, SampleSums> {
     let ever = profile.frames.iter().enumerate().filter(|(_, frame)| frame.bytes > 0.0);
-    let mut live: BTreeMap<u32, Sum> = ever.map(|(at, _)| (at as u32, Sum::default())).collect();
+    let mut live: BTreeMap<u32, SampleSums> = ever.map(|(at, _)| (at as u32, SampleSums::default())).collect();
     for sample in &profile.samples {
         live.entry(sample.frame).or_default().add(sample.size, profile.mean);
     }
@@ -103,10 +103,10 @@ mod tests {
 
     #[test]
     fn what_limits_a_profile_is_in_its_comments() {
-        let packed = written(&Profile { mean: 512 << 10, is_late: true, ..Profile::default() }).unwrap();
+        let packed = written(&TableProfile { mean: 512 << 10, is_late: true, ..TableProfile::default() }).unwrap();
         let mut bytes = Vec::new();
         flate2::read::GzDecoder::new(&packed[..]).read_to_end(&mut bytes).unwrap();
-        let found = messages::Profile::decode(&bytes[..]).unwrap();
+        let found = messages::PprofProfile::decode(&bytes[..]).unwrap();
         let comments: Vec<&str> = found.comment.iter().map(|at| found.string_table[*at as usize].as_str()).collect();
         assert_eq!(comments.len(), 3, "{comments:?}");
         assert!(comments[2].contains("turned on while the program ran"), "{comments:?}");

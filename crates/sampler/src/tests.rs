@@ -2,7 +2,7 @@ use super::*;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-use allocanary_profile::reader::{Mapping, ProcessMemory, Profile, own_mappings, read};
+use allocanary_profile::reader::{Mapping, ProcessMemory, TableProfile, own_mappings, read};
 
 /// The memory of this process. All of its data counts as present.
 struct Own(File);
@@ -40,7 +40,7 @@ fn site(blocks: u64) -> Vec<*mut u8> {
     blocks
 }
 
-fn of_this_process() -> Profile {
+fn of_this_process() -> TableProfile {
     read(&own()).expect("this process has a table")
 }
 

@@ -1,7 +1,7 @@
 //! The available memory of this process. A workload that needs more would be killed, or make the whole machine swap.
 //! In: /proc/meminfo and the limits of the control groups. Out: the available bytes, and the limit that sets them.
 
-use crate::cgroups::{Controller, Group, Groups};
+use crate::cgroups::{ControlGroups, Controller, GroupFolder};
 use crate::nearest;
 use crate::sys::{line_number, read_into};
 
@@ -17,11 +17,11 @@ pub struct Available {
 impl Available {
     /// The available memory of this process; `None` if nothing can be read.
     pub fn here() -> Option<Available> {
-        Available::least(read_into("/proc/meminfo", &mut [0; 4096])?, Groups::own(&mut [0; 4096]))
+        Available::least(read_into("/proc/meminfo", &mut [0; 4096])?, ControlGroups::own(&mut [0; 4096]))
     }
 
     /// The lowest of the machine's available memory, as `/proc/meminfo` has it, and of what is left under each group's limit.
-    fn least(meminfo: &[u8], groups: Groups) -> Option<Available> {
+    fn least(meminfo: &[u8], groups: ControlGroups) -> Option<Available> {
         let machine = line_number(meminfo, b"MemAvailable:");
         let machine = machine.map(|kib| Available { bytes: kib * 1024, limit: "MemAvailable".into() });
         machine
@@ -33,7 +33,7 @@ impl Available {
 
 /// The memory available under a group's limit. Page cache does not count as used: the kernel reclaims it before it
 /// kills a process.
-fn left(group: Group) -> Option<Available> {
+fn left(group: GroupFolder) -> Option<Available> {
     let (most, file) = nearest::limit(group)?;
     let bytes = most.saturating_sub(nearest::with_files(group)?.saturating_sub(nearest::files(group, &mut [0; 8192])));
     Some(Available { bytes, limit: group.path(file)?.display().to_string() })
@@ -48,7 +48,7 @@ mod tests {
 
     fn available(listed: &str, files: &[(&str, &str)]) -> (u64, String) {
         let mount = mount(files);
-        let available = Available::least(MEMINFO, Groups::new(listed, mount.path().to_str().unwrap())).unwrap();
+        let available = Available::least(MEMINFO, ControlGroups::new(listed, mount.path().to_str().unwrap())).unwrap();
         let limit = available.limit.trim_start_matches(mount.path().to_str().unwrap()).trim_start_matches('/');
         (available.bytes, limit.to_string())
     }

@@ -2,7 +2,7 @@
 //! mounted. Out: each group of a controller, from the process's own up to the root; numbers; the lowest limit.
 //!
 //! Version 1 (a hierarchy for each controller), version 2 (one for all) and hybrid hosts (both) are read alike. Nothing here
-//! allocates except [`Group::path`], because an allocator is sized by a quota before its first allocation.
+//! allocates except [`GroupFolder::path`], because an allocator is sized by a quota before its first allocation.
 
 use std::io::{Error, ErrorKind, Result};
 use std::iter::successors;
@@ -43,28 +43,28 @@ impl Controller {
 
 /// The control groups of a process.
 #[derive(Clone, Copy, Debug)]
-pub struct Groups<'a> {
+pub struct ControlGroups<'a> {
     listed: &'a str,
     mount: &'a str,
 }
 
-impl<'a> Groups<'a> {
+impl<'a> ControlGroups<'a> {
     /// The groups in the text `listed`, which has the form of `/proc/<pid>/cgroup`. `mount` is the folder where the
     /// hierarchies are mounted.
-    pub const fn new(listed: &'a str, mount: &'a str) -> Groups<'a> {
-        Groups { listed, mount }
+    pub const fn new(listed: &'a str, mount: &'a str) -> ControlGroups<'a> {
+        ControlGroups { listed, mount }
     }
 
     /// The groups that are listed in the file `list`.
-    pub fn read(list: &str, mount: &'a str, text: &'a mut Listed) -> Result<Groups<'a>> {
+    pub fn read(list: &str, mount: &'a str, text: &'a mut Listed) -> Result<ControlGroups<'a>> {
         let listed = str::from_utf8(try_read_into(list, text)?).map_err(|_| ErrorKind::InvalidData)?;
-        Ok(Groups { listed, mount })
+        Ok(ControlGroups { listed, mount })
     }
 
     /// The groups of this process; none if they cannot be read.
-    pub fn own(text: &'a mut Listed) -> Groups<'a> {
+    pub fn own(text: &'a mut Listed) -> ControlGroups<'a> {
         let listed = read_into("/proc/self/cgroup", text).and_then(|text| str::from_utf8(text).ok());
-        Groups { listed: listed.unwrap_or_default(), mount: MOUNT }
+        ControlGroups { listed: listed.unwrap_or_default(), mount: MOUNT }
     }
 
     /// The groups in which `controller` may limit the process: its own and each one above it, up to the root. If both
@@ -72,7 +72,7 @@ impl<'a> Groups<'a> {
     ///
     /// In a container the root of the mount may be the process's own group, while the path is the host's. Then the folders
     /// of the path do not exist, and the root has the container's limits.
-    pub fn of(self, controller: Controller) -> impl Iterator<Item = Group<'a>> {
+    pub fn of(self, controller: Controller) -> impl Iterator<Item = GroupFolder<'a>> {
         let name = controller.name();
         let own = move |is_v2: bool| {
             self.listed.lines().filter_map(move |line| {
@@ -83,16 +83,16 @@ impl<'a> Groups<'a> {
                     false => (controllers.split(',').any(|one| one == name), [name, controllers]),
                 };
                 let path = path.trim_end_matches('/');
-                is_its.then_some(Group { mount: self.mount, folders, path, is_v2 })
+                is_its.then_some(GroupFolder { mount: self.mount, folders, path, is_v2 })
             })
         };
-        own(false).chain(own(true)).flat_map(|own| successors(Some(own), Group::parent))
+        own(false).chain(own(true)).flat_map(|own| successors(Some(own), GroupFolder::parent))
     }
 
     /// The lowest limit of `controller` up to the root; `None` if there is none. The limit's file is named `v2` or
     /// `v1`, by version.
     pub fn least(self, controller: Controller, v2: &'static str, v1: &'static str) -> Option<Limit<'a>> {
-        let limit = |group: Group<'a>| {
+        let limit = |group: GroupFolder<'a>| {
             let file = if group.is_v2 { v2 } else { v1 };
             let value = group.number(file).filter(|value| *value < NO_LIMIT)?;
             Some(Limit { value, group, file })
@@ -117,7 +117,7 @@ pub struct Limit<'a> {
     /// Bytes, thousandths of a CPU, or a number of threads and processes.
     pub value: u64,
     /// The group that has the limit.
-    pub group: Group<'a>,
+    pub group: GroupFolder<'a>,
     /// The name of the file in it.
     pub file: &'static str,
 }
@@ -131,7 +131,7 @@ impl Limit<'_> {
 
 /// One control group.
 #[derive(Clone, Copy, Debug)]
-pub struct Group<'a> {
+pub struct GroupFolder<'a> {
     mount: &'a str,
     /// The folders below `mount` in which its hierarchy may be mounted.
     folders: [&'a str; 2],
@@ -140,10 +140,10 @@ pub struct Group<'a> {
     pub is_v2: bool,
 }
 
-impl<'a> Group<'a> {
+impl<'a> GroupFolder<'a> {
     /// The group above it; `None` of the root.
-    pub fn parent(&self) -> Option<Group<'a>> {
-        Some(Group { path: &self.path[..self.path.rfind('/')?], ..*self })
+    pub fn parent(&self) -> Option<GroupFolder<'a>> {
+        Some(GroupFolder { path: &self.path[..self.path.rfind('/')?], ..*self })
     }
 
     /// The beginning of a file of the group.
@@ -217,9 +217,13 @@ pub(crate) mod tests {
     }
 
     /// The limit and its file, below the mount.
-    fn found(limit: impl Fn(Groups) -> Option<Limit>, listed: &str, files: &[(&str, &str)]) -> Option<(u64, String)> {
+    fn found(
+        limit: impl Fn(ControlGroups) -> Option<Limit>,
+        listed: &str,
+        files: &[(&str, &str)],
+    ) -> Option<(u64, String)> {
         let folder = mount(files);
-        let limit = limit(Groups::new(listed, folder.path().to_str().unwrap()))?;
+        let limit = limit(ControlGroups::new(listed, folder.path().to_str().unwrap()))?;
         let file = limit.path().strip_prefix(folder.path()).unwrap().display().to_string();
         Some((limit.value, file))
     }
@@ -265,14 +269,15 @@ pub(crate) mod tests {
             [("memory/memory.limit_in_bytes", "4096\n"), ("unified/s/pids.max", "30\n"), ("s/x/memory.max", "max")];
         assert_eq!(memory(hybrid, &files), Some((4096, "memory/memory.limit_in_bytes".into())));
         assert_eq!(pids(hybrid, &files), Some((30, "unified/s/pids.max".into())));
-        let versions: Vec<bool> = Groups::new(hybrid, "").of(Controller::Memory).map(|group| group.is_v2).collect();
+        let versions: Vec<bool> =
+            ControlGroups::new(hybrid, "").of(Controller::Memory).map(|group| group.is_v2).collect();
         assert_eq!(versions, [false, false, true, true, true], "the controller's own hierarchy comes first");
     }
 
     #[test]
     fn a_folder_is_the_group_s_where_it_is_mounted() {
         let folder = mount(&[("unified/a/cgroup.procs", ""), ("a/x", "")]);
-        let groups = Groups::new("0::/a/b\n", folder.path().to_str().unwrap());
+        let groups = ControlGroups::new("0::/a/b\n", folder.path().to_str().unwrap());
         let folders: Vec<_> = groups.of(Controller::Cpu).map(|group| group.folder()).collect();
         assert_eq!(folders, [None, Some(folder.path().join("unified/a")), None]);
     }
@@ -285,7 +290,7 @@ pub(crate) mod tests {
         assert_eq!(memory("0::/a\n", &[("memory.max/x", "")]), None, "a folder");
         let folder = mount(&[("list", "")]);
         let list = folder.path().join("list");
-        let kind = |list: &str| Groups::read(list, "", &mut [0; 4096]).unwrap_err().kind();
+        let kind = |list: &str| ControlGroups::read(list, "", &mut [0; 4096]).unwrap_err().kind();
         assert_eq!(kind(folder.path().join("none").to_str().unwrap()), ErrorKind::NotFound);
         fs::write(&list, b"0::/\xff\n").unwrap();
         assert_eq!(kind(list.to_str().unwrap()), ErrorKind::InvalidData);

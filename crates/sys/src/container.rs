@@ -5,7 +5,7 @@
 
 use std::io::ErrorKind;
 
-use crate::cgroups::{Controller, Group, Groups, Limit, MOUNT};
+use crate::cgroups::{ControlGroups, Controller, GroupFolder, Limit, MOUNT};
 use crate::sys::first_number;
 
 /// The CPUs available to this process.
@@ -67,7 +67,7 @@ impl Cpus {
     /// As [`here`](Cpus::here), with control groups mounted at `mount` and named in the file `groups`.
     pub(crate) fn at(groups: &str, mount: &str) -> Cpus {
         let affinity = crate::sys::affinity();
-        let quota = match Groups::read(groups, mount, &mut [0; 4096]) {
+        let quota = match ControlGroups::read(groups, mount, &mut [0; 4096]) {
             Ok(groups) => quota(groups).map(|quota| quota.map(|limit| limit.value)),
             Err(error) if error.kind() == ErrorKind::InvalidData => Err(Trouble::Garbage),
             Err(_) => Err(Trouble::NoGroups),
@@ -92,7 +92,7 @@ impl Cpus {
 }
 
 /// The lowest quota from the process's own group up to the root, in thousandths of a CPU. Does not allocate.
-pub fn quota(groups: Groups<'_>) -> Result<Option<Limit<'_>>, Trouble> {
+pub fn quota(groups: ControlGroups<'_>) -> Result<Option<Limit<'_>>, Trouble> {
     let mut least: Option<Limit> = None;
     let mut trouble = None;
     for group in groups.of(Controller::Cpu) {
@@ -115,7 +115,7 @@ pub fn quota(groups: Groups<'_>) -> Result<Option<Limit<'_>>, Trouble> {
 }
 
 /// `cpu.max`: `max 100000` or `150000 100000`.
-fn quota_v2(group: Group) -> Result<Option<u64>, Trouble> {
+fn quota_v2(group: GroupFolder) -> Result<Option<u64>, Trouble> {
     let mut text = [0; 128];
     let Some(text) = read(group, "cpu.max", &mut text)? else { return Ok(None) };
     if text.starts_with(b"max") {
@@ -129,7 +129,7 @@ fn quota_v2(group: Group) -> Result<Option<u64>, Trouble> {
 }
 
 /// `cpu.cfs_quota_us` (-1 is no limit) divided by `cpu.cfs_period_us`.
-fn quota_v1(group: Group) -> Result<Option<u64>, Trouble> {
+fn quota_v1(group: GroupFolder) -> Result<Option<u64>, Trouble> {
     let (mut quota, mut period) = ([0; 128], [0; 128]);
     let Some(quota) = read(group, "cpu.cfs_quota_us", &mut quota)? else { return Ok(None) };
     if quota == b"-1" {
@@ -143,7 +143,7 @@ fn quota_v1(group: Group) -> Result<Option<u64>, Trouble> {
 }
 
 /// The text of a file of the group; `None` if the file does not exist.
-fn read<'a>(group: Group, file: &str, text: &'a mut [u8]) -> Result<Option<&'a [u8]>, Trouble> {
+fn read<'a>(group: GroupFolder, file: &str, text: &'a mut [u8]) -> Result<Option<&'a [u8]>, Trouble> {
     match group.read(file, text) {
         Ok(text) => Ok(Some(text.trim_ascii())),
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),

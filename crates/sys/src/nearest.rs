@@ -12,7 +12,7 @@
 
 use std::io::{Error, ErrorKind, Result};
 
-use crate::cgroups::{Controller, Group, Groups};
+use crate::cgroups::{ControlGroups, Controller, GroupFolder};
 use crate::sys::{first_number, line_number};
 
 /// A number from here on means "no limit": version 1 writes "no limit" as the largest number of whole pages.
@@ -31,7 +31,7 @@ pub struct Nearest {
 }
 
 /// The limit of which the largest share is in use, from the process's own group up to the root; `None` if no group has one.
-pub fn nearest(groups: Groups, text: &mut Statistics) -> Result<Option<Nearest>> {
+pub fn nearest(groups: ControlGroups, text: &mut Statistics) -> Result<Option<Nearest>> {
     let share = |of: &Nearest| u128::from(of.used) * (1 << 32) / u128::from(of.limit);
     let mut found: Option<Nearest> = None;
     let mut is_seen = false;
@@ -76,26 +76,26 @@ fn there<T>(read: Result<T>) -> Result<Option<T>> {
 
 /// Above `memory.high` the kernel kills no process. It slows all of them down, and they stop if nothing can be
 /// reclaimed.
-fn limit_files(group: Group) -> &'static [&'static str] {
+fn limit_files(group: GroupFolder) -> &'static [&'static str] {
     if group.is_v2 { &["memory.max", "memory.high"] } else { &["memory.limit_in_bytes"] }
 }
 
-fn used_file(group: Group) -> &'static str {
+fn used_file(group: GroupFolder) -> &'static str {
     if group.is_v2 { "memory.current" } else { "memory.usage_in_bytes" }
 }
 
 /// A group's limit, and the file that has it.
-pub(crate) fn limit(group: Group) -> Option<(u64, &'static str)> {
+pub(crate) fn limit(group: GroupFolder) -> Option<(u64, &'static str)> {
     limit_files(group).iter().filter_map(|file| Some((group.number(file)?, *file))).min()
 }
 
 /// The memory in use in a group, including pages of files.
-pub(crate) fn with_files(group: Group) -> Option<u64> {
+pub(crate) fn with_files(group: GroupFolder) -> Option<u64> {
     group.number(used_file(group))
 }
 
 /// A group's pages of files, in bytes.
-pub(crate) fn files(group: Group, text: &mut Statistics) -> u64 {
+pub(crate) fn files(group: GroupFolder, text: &mut Statistics) -> u64 {
     let kinds = match group.is_v2 {
         true => ["inactive_file ", "active_file "],
         false => ["total_inactive_file ", "total_active_file "],
@@ -111,7 +111,7 @@ mod tests {
 
     fn read(listed: &str, files: &[(&str, &str)]) -> std::result::Result<Option<(u64, u64)>, ErrorKind> {
         let mount = mount(files);
-        let found = nearest(Groups::new(listed, mount.path().to_str().unwrap()), &mut [0; 8192]);
+        let found = nearest(ControlGroups::new(listed, mount.path().to_str().unwrap()), &mut [0; 8192]);
         found.map(|found| found.map(|Nearest { limit, used }| (limit, used))).map_err(|error| error.kind())
     }
 

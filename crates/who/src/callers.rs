@@ -8,7 +8,7 @@ use allocanary_trace::stacks::{Resident, StackId};
 
 use crate::fold::{By, is_runtime, label, site};
 use crate::frame::{FunctionId, NamedFrame};
-use crate::groups::Groups;
+use crate::groups::StackGroups;
 use crate::names::FrameNames;
 use crate::order::Order;
 use crate::sites::{OfStack, Site, SiteReport, stacks};
@@ -83,7 +83,7 @@ type Key = (usize, String, Option<Arc<FunctionId>>, String);
 pub fn of(
     taken: &Taken,
     resident: Option<&Resident>,
-    groups: &Groups,
+    groups: &StackGroups,
     names: &mut FrameNames<'_>,
     found: &SiteReport,
     name: &str,
@@ -96,7 +96,7 @@ pub fn of(
 pub fn all(
     taken: &Taken,
     resident: Option<&Resident>,
-    groups: &Groups,
+    groups: &StackGroups,
     names: &mut FrameNames<'_>,
     found: &SiteReport,
     wanted: &[&str],
@@ -110,7 +110,7 @@ pub fn all(
 fn tree(
     taken: &Taken,
     of_stack: &HashMap<StackId, OfStack>,
-    groups: &Groups,
+    groups: &StackGroups,
     names: &mut FrameNames<'_>,
     found: &SiteReport,
     of: &Site,
@@ -198,7 +198,7 @@ mod tests {
             events.new_block(0, *id, (at as u64 + 1) * 0x10_0000, *size);
         }
         let (taken, mut names) = (events.taken(), FrameNames::of(&table));
-        let groups = Groups::of(&taken, false, &mut names, By::Function, &Folding::default());
+        let groups = StackGroups::of(&taken, false, &mut names, By::Function, &Folding::default());
         let found = of_groups("x", &taken, None, By::Function, &groups, Vec::new());
         assert_eq!(of(&taken, None, &groups, &mut names, &found, "nothing", Order::Requested), None);
         of(&taken, None, &groups, &mut names, &found, "0x9", Order::Requested).unwrap()

@@ -11,7 +11,7 @@ use crate::tally::{Taken, TraceTotals};
 
 /// Stacks or threads in groups.
 #[derive(Clone, Debug, Default)]
-pub struct Groups {
+pub struct StackGroups {
     /// The group of each of [`Taken::totals`]; `None` for allocations whose stack was not sampled.
     pub of: Vec<Option<usize>>,
     /// For each of them, whether the stack ends in the site, because its code has no unwinding tables, so that its callers are
@@ -26,16 +26,16 @@ pub struct Groups {
 /// The key of a group: stacks with equal keys are one site.
 type Key = (String, Option<Arc<FunctionId>>, String, u32);
 
-impl Groups {
+impl StackGroups {
     /// Groups the totals. Only in a sample are there stacks without a group.
-    pub fn of(taken: &Taken, is_sample: bool, names: &mut FrameNames<'_>, by: By, folding: &Folding) -> Groups {
+    pub fn of(taken: &Taken, is_sample: bool, names: &mut FrameNames<'_>, by: By, folding: &Folding) -> StackGroups {
         let mut folding = folding.clone();
         if by != By::Thread && by != By::Module && !folding.is_off {
             let made = |totals: &TraceTotals| (names.stack(totals.key), totals.allocations, totals.bytes);
             let made: Vec<_> = taken.totals.iter().filter(|totals| totals.key != 0).map(made).collect();
             folding.find_wrappers(&made);
         }
-        let mut out = Groups { folding, ..Groups::default() };
+        let mut out = StackGroups { folding, ..StackGroups::default() };
         let mut known: HashMap<Key, usize> = HashMap::new();
         for totals in &taken.totals {
             let mut is_ended = false;

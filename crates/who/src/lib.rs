@@ -50,7 +50,7 @@ mod watch;
 pub mod what_if;
 
 pub use fold::{By, Folding};
-pub use groups::Groups;
+pub use groups::StackGroups;
 pub use moment::{Moment, MomentChoice};
 pub use names::FrameNames;
 pub use order::Order;

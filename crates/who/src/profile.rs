@@ -119,7 +119,7 @@ fn file(module: &TraceModule, is_named: bool) -> File<'_> {
 mod tests {
     use std::process::Command;
 
-    use allocanary_profile::pprof::messages::Profile;
+    use allocanary_profile::pprof::messages::PprofProfile;
     use allocanary_testing::skipped::skipped;
     use prost::Message;
 
@@ -142,7 +142,7 @@ mod tests {
         let packed = pprof("/bin/none", &stacks, &of, &mut FrameNames::of(&stacks), Of::Trace, &notes).unwrap();
         let mut bytes = Vec::new();
         flate2::read::GzDecoder::new(&packed[..]).read_to_end(&mut bytes).unwrap();
-        let profile = Profile::decode(&bytes[..]).unwrap();
+        let profile = PprofProfile::decode(&bytes[..]).unwrap();
         assert_eq!(profile.string_table[0], "", "the first text is the empty one");
         assert_eq!(profile.string_table.iter().collect::<HashSet<_>>().len(), profile.string_table.len());
         let mut texts = vec![profile.default_sample_type];
@@ -196,7 +196,7 @@ mod tests {
             pprof("/bin/none", &stacks, &of, &mut FrameNames::none(&stacks), Of::Samples(512 << 10), &[]).unwrap();
         let mut bytes = Vec::new();
         flate2::read::GzDecoder::new(&packed[..]).read_to_end(&mut bytes).unwrap();
-        let profile = Profile::decode(&bytes[..]).unwrap();
+        let profile = PprofProfile::decode(&bytes[..]).unwrap();
         assert!(profile.function.is_empty() && profile.location.iter().all(|one| one.line.is_empty()));
         // Innermost first.
         assert_eq!(profile.location.iter().map(|one| one.address).collect::<Vec<_>>(), [0x101f, 0x100f]);

@@ -3,15 +3,15 @@
 
 mod modules;
 
-use allocanary_profile::interval::{Estimate, Sum};
-use allocanary_profile::reader::Profile;
+use allocanary_profile::interval::{Estimate, SampleSums};
+use allocanary_profile::reader::TableProfile;
 use allocanary_trace::stacks::{StackId, StackNode, Stacks};
 
 use crate::course::Course;
 use crate::ever::Ever;
 use crate::fold::{By, Folding};
 use crate::frame::NamedFrame;
-use crate::groups::Groups;
+use crate::groups::StackGroups;
 use crate::moment::Moment;
 use crate::names::FrameNames;
 use crate::names::sources::OfProcess;
@@ -26,7 +26,7 @@ pub struct SampledSite {
     /// Its function, file, line and module.
     pub frame: NamedFrame,
     /// The samples that its live blocks are estimated from.
-    pub sum: Sum,
+    pub sum: SampleSums,
     /// Bytes that it has allocated since the table's begin.
     pub allocated: f64,
     /// Blocks that it has allocated.
@@ -58,7 +58,7 @@ pub struct Sampled {
     /// The sites, the one that holds most first.
     pub sites: Vec<SampledSite>,
     /// All live blocks.
-    pub all: Sum,
+    pub all: SampleSums,
     /// Functions that only pass on to malloc and so are not sites, with the number of functions that call each.
     pub wrappers: Vec<(String, usize)>,
     /// The limits of the figures, a sentence each.
@@ -67,7 +67,7 @@ pub struct Sampled {
 
 /// A profile whose stacks can be named.
 pub struct Reading {
-    profile: Profile,
+    profile: TableProfile,
     /// The stacks; the numbers are those of the profile's frames.
     pub stacks: Stacks,
     /// The totals of each stack, and a block for each sample.
@@ -78,7 +78,7 @@ pub struct Reading {
 
 impl Reading {
     /// Finds the files of a profile.
-    pub fn of(profile: Profile) -> Reading {
+    pub fn of(profile: TableProfile) -> Reading {
         let node =
             |frame: &allocanary_profile::reader::RawFrame| StackNode { parent: frame.parent, pc: frame.pc, module: 0 };
         let nodes = profile.frames.iter().map(node).collect();
@@ -99,21 +99,21 @@ impl Reading {
     }
 
     /// The groups of its stacks.
-    pub fn groups(&self, names: &mut FrameNames<'_>, by: By, folding: &Folding) -> Groups {
-        Groups::of(&self.taken, false, names, by, folding)
+    pub fn groups(&self, names: &mut FrameNames<'_>, by: By, folding: &Folding) -> StackGroups {
+        StackGroups::of(&self.taken, false, names, by, folding)
     }
 
     /// The sites.
-    pub fn sites(&self, program: &str, by: By, groups: &Groups, notes: Vec<String>) -> Sampled {
+    pub fn sites(&self, program: &str, by: By, groups: &StackGroups, notes: Vec<String>) -> Sampled {
         let mean = self.profile.mean;
         let site = |(name, frame): &(String, NamedFrame)| SampledSite {
             name: name.clone(),
             frame: frame.clone(),
-            sum: Sum::none(mean),
+            sum: SampleSums::none(mean),
             ..SampledSite::default()
         };
         let mut sites: Vec<SampledSite> = groups.sites.iter().map(site).collect();
-        let mut all = Sum::none(mean);
+        let mut all = SampleSums::none(mean);
         for (totals, site) in self.taken.totals.iter().zip(&groups.of) {
             if let Some(site) = site.and_then(|site| sites.get_mut(site)) {
                 let frame = self.profile.frames.get(totals.key as usize).copied().unwrap_or_default();
@@ -151,19 +151,19 @@ impl Reading {
     }
 
     /// The sampled blocks: the address of each, its site's name, and its size in bytes.
-    pub fn blocks<'a>(&'a self, groups: &'a Groups) -> impl Iterator<Item = (u64, &'a str, u64)> {
+    pub fn blocks<'a>(&'a self, groups: &'a StackGroups) -> impl Iterator<Item = (u64, &'a str, u64)> {
         let site = |block: &LiveBlock| groups.site_of(block.of).and_then(|site| groups.sites.get(site));
         self.taken.blocks.iter().filter_map(move |block| Some((block.address, site(block)?.0.as_str(), block.size)))
     }
 
     /// Each stack by itself, for the formats of other tools.
     pub fn of_stacks(&self) -> Vec<OfStack> {
-        let mut sums = vec![Sum::default(); self.taken.totals.len()];
+        let mut sums = vec![SampleSums::default(); self.taken.totals.len()];
         for block in &self.taken.blocks {
             sums[block.of as usize].add(block.size, self.profile.mean);
         }
         let whole = |number: f64| number.round() as u64;
-        let stack = |(totals, sum): (&TraceTotals, &Sum)| OfStack {
+        let stack = |(totals, sum): (&TraceTotals, &SampleSums)| OfStack {
             stack: totals.key,
             allocated: (totals.allocations, totals.bytes),
             live: (whole(sum.blocks), whole(sum.estimate().bytes)),
@@ -179,7 +179,7 @@ impl Reading {
 }
 
 /// The totals of the stacks, and the samples as blocks.
-fn taken(profile: &Profile) -> Taken {
+fn taken(profile: &TableProfile) -> Taken {
     let mut of: Vec<Option<u32>> = vec![None; profile.frames.len()];
     let mut totals: Vec<TraceTotals> = Vec::new();
     let mut index = |stack: StackId, totals: &mut Vec<TraceTotals>| {

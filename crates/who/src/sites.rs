@@ -9,7 +9,7 @@ use allocanary_trace::stacks::{NoRoom, Resident, StackId, Stacks};
 use crate::course::Span;
 use crate::fold::{By, Folding};
 use crate::frame::NamedFrame;
-use crate::groups::Groups;
+use crate::groups::StackGroups;
 use crate::moment::{Moment, MomentChoice, Peak};
 use crate::names::FrameNames;
 use crate::pages::{Divided, Division, Share, divide};
@@ -174,7 +174,7 @@ pub fn find(
     by: By,
     folding: &Folding,
 ) -> SiteReport {
-    let groups = Groups::of(taken, one_in(taken).is_some(), names, by, folding);
+    let groups = StackGroups::of(taken, one_in(taken).is_some(), names, by, folding);
     of_groups(program, taken, resident, by, &groups, names.notes())
 }
 
@@ -184,7 +184,7 @@ pub fn of_groups(
     taken: &Taken,
     resident: Option<&Resident>,
     by: By,
-    groups: &Groups,
+    groups: &StackGroups,
     notes: Vec<String>,
 ) -> SiteReport {
     let one_in = one_in(taken);

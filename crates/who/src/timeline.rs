@@ -10,7 +10,7 @@ use allocanary_trace::reader::Trace;
 use allocanary_trace::stacks::StackId;
 
 use crate::course::{Course, Span, TIMES};
-use crate::groups::Groups;
+use crate::groups::StackGroups;
 use crate::sites::live_one_in;
 use crate::tally::Taken;
 
@@ -24,7 +24,7 @@ pub struct SiteSeries {
 }
 
 /// The sites with the most live bytes at one of the times, the largest first. `groups` must be of the same trace.
-pub fn of(trace: &Trace, taken: &Taken, groups: &Groups, most: usize) -> Result<Vec<SiteSeries>> {
+pub fn of(trace: &Trace, taken: &Taken, groups: &StackGroups, most: usize) -> Result<Vec<SiteSeries>> {
     let length = trace.header.nanos(trace.header.last_ticks);
     if length == 0 {
         return Ok(Vec::new());
@@ -36,7 +36,14 @@ pub fn of(trace: &Trace, taken: &Taken, groups: &Groups, most: usize) -> Result<
     Ok(lines(watching, span, taken, groups, most, factor))
 }
 
-fn lines(watching: Watching, span: Span, taken: &Taken, groups: &Groups, most: usize, factor: f64) -> Vec<SiteSeries> {
+fn lines(
+    watching: Watching,
+    span: Span,
+    taken: &Taken,
+    groups: &StackGroups,
+    most: usize,
+    factor: f64,
+) -> Vec<SiteSeries> {
     let (stacks, course) = watching.end();
     let of_stack: HashMap<StackId, usize> =
         taken.totals.iter().zip(&groups.of).filter_map(|(totals, group)| Some((totals.key, (*group)?))).collect();
@@ -153,7 +160,7 @@ mod tests {
             events.new_block(0, *id, 0x1000 * (at as u64 + 1), 1);
         }
         let taken = events.taken();
-        let groups = Groups::of(&taken, false, &mut FrameNames::of(&table), By::Function, &Folding::default());
+        let groups = StackGroups::of(&taken, false, &mut FrameNames::of(&table), By::Function, &Folding::default());
         let span = Span { from: 0, to: 470, words: "" };
         let mut watching = Watching::over(span);
         let mut make = |nanos, stack, size| {

@@ -17,7 +17,7 @@ use allocanary_trace::reader::Trace;
 use allocanary_trace::stacks::StackId;
 
 use crate::fold::By;
-use crate::groups::Groups;
+use crate::groups::StackGroups;
 use crate::moment::Moment;
 use crate::pages::Share;
 use crate::sites::{Site, SiteReport};
@@ -68,7 +68,7 @@ pub fn named(found: &SiteReport, name: &str) -> Site {
 }
 
 /// The stacks of a site. They include 0 if the site is the one without a stack.
-pub fn stacks(taken: &Taken, groups: &Groups, name: &str) -> HashSet<StackId> {
+pub fn stacks(taken: &Taken, groups: &StackGroups, name: &str) -> HashSet<StackId> {
     let is_site = |site: &Option<usize>| site.is_some_and(|site| groups.sites[site].0 == name);
     let stacks = taken.totals.iter().zip(&groups.of).filter(|(_, site)| is_site(site));
     stacks.map(|(totals, _)| totals.key).collect()

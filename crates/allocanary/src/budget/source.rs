@@ -6,7 +6,7 @@
 //! - a size: this process's pages that no file backs, from `/proc/self/statm`. It takes a tenth of the time that `status`
 //!   takes. Pages of files are not counted, because an allocator cannot give them back.
 
-use allocanary_sys::cgroups::{Groups, Listed, MOUNT};
+use allocanary_sys::cgroups::{ControlGroups, Listed, MOUNT};
 use allocanary_sys::clocks::monotonic_nanos;
 use allocanary_sys::nearest::{Statistics, nearest};
 use allocanary_sys::sys::{anonymous_pages, page_bytes, read_into};
@@ -102,7 +102,7 @@ fn in_container(room: &mut Room, list: &str, mount: &str) -> Option<Option<(u64,
     }
     room.readings = room.readings.wrapping_add(1);
     let listed = std::str::from_utf8(&room.list[..room.length]).ok()?;
-    let found = nearest(Groups::new(listed, mount), &mut room.statistics).ok()?;
+    let found = nearest(ControlGroups::new(listed, mount), &mut room.statistics).ok()?;
     Some(found.map(|found| (found.limit, found.used)))
 }
 

@@ -4,7 +4,7 @@
 //! is the figure that the memory limit applies to. In a session on a shared host it is not informative.
 
 use crate::meter::{Column, Meter, column};
-use allocanary_sys::cgroups::{Controller, Group, Groups};
+use allocanary_sys::cgroups::{ControlGroups, Controller, GroupFolder};
 use allocanary_sys::sys::first_number;
 use allocanary_text::units::Unit;
 
@@ -14,13 +14,13 @@ pub const METER: Meter = Meter {
     about: "the control group's memory.current and memory.peak, or v1's usage and max_usage",
     columns: COLUMNS,
     at: None,
-    read: |_, slots| read(Groups::own(&mut [0; 4096]), slots),
+    read: |_, slots| read(ControlGroups::own(&mut [0; 4096]), slots),
 };
 
-fn read<'a>(groups: Groups<'a>, slots: &mut [Option<u64>]) {
+fn read<'a>(groups: ControlGroups<'a>, slots: &mut [Option<u64>]) {
     // Memory is charged to the nearest group that has the file: if the controller is off in a group, the file does not
     // exist.
-    let used = |group: Group<'a>| {
+    let used = |group: GroupFolder<'a>| {
         let file = if group.is_v2 { "memory.current" } else { "memory.usage_in_bytes" };
         Some((group.number(file)?, group))
     };
@@ -34,7 +34,7 @@ fn read<'a>(groups: Groups<'a>, slots: &mut [Option<u64>]) {
 
 /// Whether this process is the only one in the group. If the group has or had other processes, such as the command that
 /// starts the cells, its peak includes them.
-fn is_alone(group: Group) -> bool {
+fn is_alone(group: GroupFolder) -> bool {
     let mut text = [0; 32];
     let Ok(text) = group.read("cgroup.procs", &mut text) else { return false };
     text.ends_with(b"\n")
@@ -60,7 +60,7 @@ mod tests {
             std::fs::write(path, text).unwrap();
         }
         let mut slots = [None; 2];
-        read(Groups::new(groups, folder.path().to_str().unwrap()), &mut slots);
+        read(ControlGroups::new(groups, folder.path().to_str().unwrap()), &mut slots);
         slots
     }
 

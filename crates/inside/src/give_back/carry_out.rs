@@ -12,7 +12,7 @@ use crate::give_back::borrowed::{Borrowed, Prepared, Taken};
 use crate::give_back::places::CodeOwner;
 use crate::give_back::reader::Reader;
 use crate::give_back::remedy::{Argument, Does, FunctionCall};
-use crate::give_back::symbols::{Function, FunctionSearch, Functions};
+use crate::give_back::symbols::{CodeFunction, FunctionSearch, Functions};
 use crate::give_back::threads::{Threads, Waiting};
 use crate::give_back::walks::Walks;
 use crate::give_back::{CallDone, Done, Limits, Refusal, ReleaseCall, locks, safety, sockets, waits};
@@ -170,7 +170,7 @@ fn the_function<'a>(
     remedy: &ReleaseCall,
     functions: &'a Functions,
     names: &[String],
-) -> Result<&'a Function, Refusal> {
+) -> Result<&'a CodeFunction, Refusal> {
     let found = functions.of(names);
     let files: BTreeSet<&str> = found.iter().map(|function| function.file.as_str()).collect();
     if files.len() > 1 {
@@ -271,7 +271,7 @@ fn holders(pid: u32, waiting: &[Waiting]) -> Result<BTreeMap<u32, usize>, Refusa
 
 fn made(
     mut borrowed: Borrowed,
-    function: Function,
+    function: CodeFunction,
     remedy: &ReleaseCall,
     calls: &[FunctionCall],
     limits: Limits,

@@ -13,7 +13,7 @@ pub struct Done {
     /// The system call that it waits in.
     pub wait: &'static str,
     /// The function, and its file.
-    pub function: symbols::Function,
+    pub function: symbols::CodeFunction,
     /// The calls that were made.
     pub calls: Vec<CallDone>,
     /// How long they took.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// A function.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Function {
+pub struct CodeFunction {
     /// Its name.
     pub name: String,
     /// Its address in the process.
@@ -22,7 +22,7 @@ pub struct Function {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Functions {
     /// The functions.
-    pub all: Vec<Function>,
+    pub all: Vec<CodeFunction>,
     /// The files.
     pub looked: Vec<String>,
 }
@@ -30,7 +30,7 @@ pub struct Functions {
 impl Functions {
     /// Without those that are not in these mappings: the process may run another program by now.
     pub fn within(mut self, mappings: &[Mapping]) -> Functions {
-        let is_there = |function: &Function| {
+        let is_there = |function: &CodeFunction| {
             let is_its = |one: &&Mapping| {
                 one.executable
                     && one.inode == function.inode
@@ -44,8 +44,8 @@ impl Functions {
     }
 
     /// The functions with these names, each address once.
-    pub fn of(&self, names: &[String]) -> Vec<&Function> {
-        let mut found: Vec<&Function> = Vec::new();
+    pub fn of(&self, names: &[String]) -> Vec<&CodeFunction> {
+        let mut found: Vec<&CodeFunction> = Vec::new();
         for function in self.all.iter().filter(|one| names.contains(&one.name)) {
             if found.iter().all(|known| known.at != function.at) {
                 found.push(function);
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn a_function_of_another_program_is_left_out() {
-        let function = |at, inode| Function { name: "f".into(), at, bytes: 0, file: "/a".into(), inode };
+        let function = |at, inode| CodeFunction { name: "f".into(), at, bytes: 0, file: "/a".into(), inode };
         let mapping = |executable| Mapping {
             from: 0x1000,
             to: 0x2000,

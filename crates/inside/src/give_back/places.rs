@@ -5,7 +5,7 @@
 use allocanary_heap::Mapping;
 use serde::{Deserialize, Serialize};
 
-use crate::give_back::functions::Function;
+use crate::give_back::functions::CodeFunction;
 use crate::give_back::name_space::is_loader;
 
 /// What a piece of code belongs to.
@@ -85,7 +85,7 @@ pub struct Places(Vec<(u64, u64, CodeOwner)>);
 
 impl Places {
     /// Finds the places by the process's functions and mappings.
-    pub fn of(functions: &[Function], mappings: &[Mapping]) -> Places {
+    pub fn of(functions: &[CodeFunction], mappings: &[Mapping]) -> Places {
         let mut places = Places::default();
         for function in functions {
             if let Some(place) = of_name(&function.name) {
@@ -97,7 +97,7 @@ impl Places {
             let Some(code) = mappings.iter().find(|one| one.executable && (one.from..one.to).contains(&own.at)) else {
                 continue;
             };
-            let is_own = |one: &&Function| {
+            let is_own = |one: &&CodeFunction| {
                 (code.from..code.to).contains(&one.at)
                     && one.name != "reallocarray"
                     && ALLOCATOR.contains(&one.name.as_str())
@@ -121,7 +121,7 @@ impl Places {
 }
 
 /// What all code of a file belongs to, if it is the loader or a library that is an allocator.
-fn of_file(mapping: &Mapping, functions: &[Function]) -> Option<CodeOwner> {
+fn of_file(mapping: &Mapping, functions: &[CodeFunction]) -> Option<CodeOwner> {
     if is_loader(&mapping.name) {
         return Some(CodeOwner::Loader);
     }
@@ -136,8 +136,8 @@ fn of_file(mapping: &Mapping, functions: &[Function]) -> Option<CodeOwner> {
 mod tests {
     use super::*;
 
-    fn function(name: &str, at: u64, file: &str) -> Function {
-        Function { name: name.into(), at, bytes: 16, file: file.into(), inode: 1 }
+    fn function(name: &str, at: u64, file: &str) -> CodeFunction {
+        CodeFunction { name: name.into(), at, bytes: 16, file: file.into(), inode: 1 }
     }
 
     #[test]

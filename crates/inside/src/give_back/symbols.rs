@@ -9,7 +9,7 @@ use allocanary_process::elf::{self, Elf, SymbolKind, SymbolSection};
 use allocanary_process::{Files, Name, text};
 use serde::{Deserialize, Serialize};
 
-pub use crate::give_back::functions::{Function, Functions};
+pub use crate::give_back::functions::{CodeFunction, Functions};
 use crate::give_back::{Refusal, name_space};
 
 /// Which functions are searched for.
@@ -87,7 +87,7 @@ impl Functions {
                 let inside = |one: &Mapping| is_code(one) && (one.from..one.to).contains(&at);
                 if mappings.iter().any(inside) && functions.all.len() < MOST {
                     bases.push(base);
-                    functions.all.push(Function {
+                    functions.all.push(CodeFunction {
                         name: symbol.name.into(),
                         at,
                         bytes: symbol.bytes,

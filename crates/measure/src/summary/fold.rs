@@ -48,7 +48,7 @@ impl CellKey {
 
 /// The repeats of a cell.
 #[derive(Debug, Default)]
-pub struct Group {
+pub struct CellRepeats {
     /// The values of each metric that a repeat has.
     pub values: BTreeMap<Name, Vec<f64>>,
     /// The resident memory over time of some repeats of a program.
@@ -69,7 +69,7 @@ pub struct Group {
     pub anatomies: Vec<Anatomy>,
 }
 
-impl Group {
+impl CellRepeats {
     /// The values of the metric of that name.
     pub fn values_of(&self, metric: &str) -> &[f64] {
         self.values.get(metric).map_or(&[], Vec::as_slice)
@@ -86,12 +86,12 @@ impl Group {
     }
 
     /// Whether a larger share of its repeats failed.
-    pub fn fails_more_than(&self, other: &Group) -> bool {
+    pub fn fails_more_than(&self, other: &CellRepeats) -> bool {
         fails_more((self.failed, self.runs()), (other.failed, other.runs()))
     }
 
     /// Whether every repeat of one started before every repeat of the other: they did not alternate.
-    pub fn is_apart_from(&self, other: &Group) -> bool {
+    pub fn is_apart_from(&self, other: &CellRepeats) -> bool {
         let spans = self.started_ms.zip(other.started_ms);
         spans.is_some_and(|(own, other)| own.1 < other.0 || other.1 < own.0)
     }
@@ -130,7 +130,7 @@ const MOST_OVER_TIME: usize = 16;
 #[derive(Debug, Default)]
 pub struct Fold {
     /// The groups, by the fields that their rows have in common.
-    pub groups: BTreeMap<CellKey, Group>,
+    pub groups: BTreeMap<CellKey, CellRepeats>,
     /// The metrics that the rows can have.
     pub metrics: Metrics,
     /// Number of rows without duplicates.
@@ -235,7 +235,10 @@ impl Fold {
             host: self.host(sample),
             version: Version::of(sample),
         };
-        let group = self.groups.entry(key.clone()).or_insert_with(|| Group { place: cell.place, ..Group::default() });
+        let group = self
+            .groups
+            .entry(key.clone())
+            .or_insert_with(|| CellRepeats { place: cell.place, ..CellRepeats::default() });
         group.place = group.place.min(cell.place);
         let build = &sample.provenance.build.id;
         *group.measured_by.entry(build.clone()).or_default() += usize::from(sample.error.is_some());
@@ -345,7 +348,7 @@ impl Fold {
             self.groups.remove(key);
         }
         let key = CellKey { version: version.clone(), ..key.clone() };
-        let known = self.groups.entry(key).or_insert_with(|| Group { place, ..Group::default() });
+        let known = self.groups.entry(key).or_insert_with(|| CellRepeats { place, ..CellRepeats::default() });
         known.failed += failed;
         *known.measured_by.entry(build.to_string()).or_default() += failed;
         known.place = known.place.min(place);

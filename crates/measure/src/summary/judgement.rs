@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::verdict::{compare_quantiles, with_family_interval};
-use super::{CellKey, Comparison, Gate, Group, Judged, LEAST_SAMPLES, MARGIN, Side, compare_groups, differences};
+use super::{CellKey, CellRepeats, Comparison, Gate, Judged, LEAST_SAMPLES, MARGIN, Side, compare_groups, differences};
 use crate::metrics::Metric;
 use allocanary_rows::error::{Error, Result};
 use allocanary_rows::version::Version;
@@ -58,7 +58,7 @@ pub struct Judgement {
 type Figure = (Metric, Option<f64>);
 
 /// A pair of groups that both sides have.
-type Pair<'a> = (&'a CellKey, &'a Group, &'a Group);
+type Pair<'a> = (&'a CellKey, &'a CellRepeats, &'a CellRepeats);
 
 impl Judgement {
     /// Compares two sides in these metrics, and in the figures of the gates.
@@ -199,8 +199,8 @@ fn without_figures(metric: &Metric, pairs: &[Pair]) -> Vec<(String, String)> {
 
 /// The places where the old rows have figures and the new rows have none, or have more failed cells.
 fn missing(old: &Side, new: &Side) -> Vec<(String, String)> {
-    let counted = |group: &Group| group.values_of("resident").len().max(group.values_of("peak").len());
-    let why = |key: &CellKey, group: &Group| match new.groups.get(key) {
+    let counted = |group: &CellRepeats| group.values_of("resident").len().max(group.values_of("peak").len());
+    let why = |key: &CellKey, group: &CellRepeats| match new.groups.get(key) {
         None => Some("not in the new rows".to_string()),
         Some(now) if counted(group) > 0 && counted(now) == 0 => Some("every process fails in the new rows".into()),
         Some(now) if now.fails_more_than(group) => {

@@ -28,7 +28,7 @@ mod verdict;
 pub use agreement::Agreement;
 pub use anatomy::Anatomy;
 pub use conditions::{Conditions, differences, differing};
-pub use fold::{CellKey, Fold, Group};
+pub use fold::{CellKey, CellRepeats, Fold};
 pub use front::front;
 pub use gate::{Gate, Judged};
 pub use judgement::{Compared, Judgement};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::anatomy;
 use super::conditions::{Conditions, differing};
-use super::fold::{CellKey, Fold, Group};
+use super::fold::{CellKey, CellRepeats, Fold};
 use super::{Axis, CandidatePoints, Estimate, LEAST_SAMPLES, MARGIN, PRICE, Panel, Point, compare_groups};
 use crate::metrics::{Metric, metric_of_all};
 use allocanary_rows::Candidate;
@@ -53,7 +53,7 @@ fn threads_are_fixed(key: &CellKey, fold: &Fold) -> bool {
 
 /// The panel of the rows with this key, with verdicts in resident memory and in each of `metrics`.
 pub fn panel(wanted: &PanelKey, fold: &Fold, metrics: &[Metric]) -> Panel {
-    let groups: Vec<(&CellKey, &Group)> =
+    let groups: Vec<(&CellKey, &CellRepeats)> =
         fold.groups.iter().filter(|(key, _)| panel_key(key, fold) == *wanted).collect();
     let column = |key: &CellKey| key.cores.or(key.threads).unwrap_or(0);
     let columns: BTreeSet<u32> = groups.iter().map(|(key, _)| column(key)).collect();
@@ -76,7 +76,7 @@ pub fn panel(wanted: &PanelKey, fold: &Fold, metrics: &[Metric]) -> Panel {
     let lines: Vec<CandidatePoints> = candidates
         .iter()
         .map(|(_, (candidate, version))| {
-            let groups: Vec<Option<&Group>> = columns.iter().map(|at| group((candidate, version), *at)).collect();
+            let groups: Vec<Option<&CellRepeats>> = columns.iter().map(|at| group((candidate, version), *at)).collect();
             CandidatePoints {
                 candidate: (*candidate).clone(),
                 version: (*version).clone(),
@@ -103,8 +103,9 @@ pub fn panel(wanted: &PanelKey, fold: &Fold, metrics: &[Metric]) -> Panel {
     let in_metrics = metrics.iter().chain(price).map(|metric| (metric.name.clone(), compared(metric))).collect();
 
     // Below that number there are no verdicts, and a single repeat cannot alternate.
-    let is_judged = |group: &Group| group.samples() >= LEAST_SAMPLES;
-    let is_apart = |(one, other): (&Group, &Group)| is_judged(one) && is_judged(other) && one.is_apart_from(other);
+    let is_judged = |group: &CellRepeats| group.samples() >= LEAST_SAMPLES;
+    let is_apart =
+        |(one, other): (&CellRepeats, &CellRepeats)| is_judged(one) && is_judged(other) && one.is_apart_from(other);
     let mut apart: Vec<usize> = pairs.iter().filter(|(.., pair)| is_apart(*pair)).map(|(line, ..)| *line).collect();
     apart.dedup();
 
@@ -121,7 +122,7 @@ pub fn panel(wanted: &PanelKey, fold: &Fold, metrics: &[Metric]) -> Panel {
     Panel { title, axis: wanted.axis, columns, lines, comparisons, in_metrics, apart }
 }
 
-fn point(group: &Group) -> Point {
+fn point(group: &CellRepeats) -> Point {
     let estimates = group.values.iter();
     let estimates = estimates.filter_map(|(name, values)| Some((name.clone(), Estimate::of(values)?))).collect();
     let mut over_time: Vec<&OverTime> = group.over_time.iter().collect();

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{CellKey, Fold, Group, differing, notes};
+use super::{CellKey, CellRepeats, Fold, differing, notes};
 use crate::metrics::Metrics;
 use allocanary_rows::Candidate;
 use allocanary_rows::error::{Error, Result};
@@ -14,7 +14,7 @@ pub struct Side {
     /// All that is known of the rows but their groups.
     pub(super) fold: Fold,
     /// Keyed by the cells alone: the host and the allocator's version may differ between the two sides.
-    pub(super) groups: BTreeMap<CellKey, Group>,
+    pub(super) groups: BTreeMap<CellKey, CellRepeats>,
     /// The versions of each candidate.
     pub(super) versions: BTreeMap<Candidate, BTreeSet<Version>>,
 }

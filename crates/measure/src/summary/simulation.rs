@@ -1,7 +1,7 @@
 //! How often verdicts are wrong: thousands of random pairs of samples with a known ratio, distributed like resident
 //! memory.
 
-use super::fold::Group;
+use super::fold::CellRepeats;
 use super::gate::{Gate, Judged};
 use super::verdict::{MARGIN, Verdict, compare_groups, with_family_interval};
 use crate::metrics::{Metrics, metric_of_all};
@@ -36,12 +36,17 @@ impl Distribution {
 }
 
 /// Pairs of groups of `n` samples, the second with medians `times` those of the first.
-fn random_pairs(shape: Distribution, n: usize, times: f64, pairs: usize) -> impl Iterator<Item = (Group, Group)> {
+fn random_pairs(
+    shape: Distribution,
+    n: usize,
+    times: f64,
+    pairs: usize,
+) -> impl Iterator<Item = (CellRepeats, CellRepeats)> {
     let seed = (shape.tail * 1e6 + shape.step * 1e4 + times * 1e3) as u64 + n as u64;
     let mut rng = Rng::part(2018, seed);
     let mut group = move |times: f64| {
         let values = [("resident".into(), shape.sample(n, times, &mut rng))];
-        Group { values: values.into(), ..Group::default() }
+        CellRepeats { values: values.into(), ..CellRepeats::default() }
     };
     std::iter::repeat_with(move || (group(1.0), group(times))).take(pairs)
 }
@@ -142,7 +147,7 @@ enum Shape {
 
 impl Shape {
     /// An old and a new group, the new one's median `times` the old one's. Values are lognormal.
-    fn pair(self, (n, m): (usize, usize), times: f64, rng: &mut Rng) -> (Group, Group) {
+    fn pair(self, (n, m): (usize, usize), times: f64, rng: &mut Rng) -> (CellRepeats, CellRepeats) {
         let (old, new, spike) = match self {
             Shape::Same(spread) => (spread, spread, 1.0),
             Shape::Spikes(spike) => (0.02, 0.02, spike),
@@ -154,7 +159,7 @@ impl Shape {
                 if uniform(rng) < 0.2 { value * spike } else { value }
             };
             let values = [("resident".into(), (0..count).map(one).collect())];
-            Group { values: values.into(), ..Group::default() }
+            CellRepeats { values: values.into(), ..CellRepeats::default() }
         };
         (group(n, old, 1.0, 1.0), group(m, new, spike, times))
     }
@@ -190,7 +195,7 @@ fn said(shape: Shape, sizes: (usize, usize), times: f64, family: usize) -> Said 
     let gate = Gate::new(&Metrics::default(), "resident", 0.05).unwrap();
     let mut said = Said::default();
     for _ in 0..families {
-        let pairs: Vec<(Group, Group)> = (0..family).map(|_| shape.pair(sizes, times, &mut rng)).collect();
+        let pairs: Vec<(CellRepeats, CellRepeats)> = (0..family).map(|_| shape.pair(sizes, times, &mut rng)).collect();
         let all = || pairs.iter().map(|(old, new)| (old, new));
         let found = compare_groups(all(), &gate.metric, MARGIN);
         let gated = found.iter().zip(all()).map(|(one, (old, new))| with_family_interval(*one, old, new, &gate.metric));

@@ -1,7 +1,7 @@
 //! Verdicts: is one group of samples better than another, worse, equal, or is that undecided? In: two groups and a
 //! metric. Out: the ratio of medians with its interval, and a [`Verdict`].
 
-use super::fold::Group;
+use super::fold::CellRepeats;
 use super::normal;
 use super::quantiles;
 use super::ranks::{self, LEAST_SAMPLES, MISSES, RankTest, misses_in, rank_test};
@@ -226,7 +226,7 @@ type Pair<'a> = (&'a [f64], &'a [f64]);
 /// Compares many pairs (old, new) at once, so that the false discovery rate is bounded over all of them. Ratios within
 /// `margin`, a share such as [`MARGIN`], are equal.
 pub fn compare_groups<'a>(
-    pairs: impl Iterator<Item = (&'a Group, &'a Group)>,
+    pairs: impl Iterator<Item = (&'a CellRepeats, &'a CellRepeats)>,
     metric: &Metric,
     margin: f64,
 ) -> Vec<Comparison> {
@@ -262,7 +262,7 @@ pub fn compare_groups<'a>(
 
 /// Compares the quantile `q` of many pairs (old, new) at once. Each verdict is by the interval of the family alone.
 pub fn compare_quantiles<'a>(
-    pairs: impl Iterator<Item = (&'a Group, &'a Group)>,
+    pairs: impl Iterator<Item = (&'a CellRepeats, &'a CellRepeats)>,
     metric: &Metric,
     q: f64,
     margin: f64,
@@ -294,7 +294,12 @@ pub fn compare_quantiles<'a>(
 }
 
 /// The comparison of medians of these groups with the interval by which gates are broken.
-pub fn with_family_interval(comparison: Comparison, old: &Group, new: &Group, metric: &Metric) -> Comparison {
+pub fn with_family_interval(
+    comparison: Comparison,
+    old: &CellRepeats,
+    new: &CellRepeats,
+    metric: &Metric,
+) -> Comparison {
     let (old, new) = (old.values_of(&metric.name), new.values_of(&metric.name));
     let of_family = match misses_in(comparison.family) {
         misses if misses == MISSES => comparison.interval,

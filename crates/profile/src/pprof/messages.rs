@@ -5,7 +5,7 @@ use prost::Message;
 
 /// The whole.
 #[derive(Clone, PartialEq, Message)]
-pub struct Profile {
+pub struct PprofProfile {
     #[prost(message, repeated, tag = "1")]
     pub sample_type: Vec<ValueType>,
     #[prost(message, repeated, tag = "2")]
@@ -15,7 +15,7 @@ pub struct Profile {
     #[prost(message, repeated, tag = "4")]
     pub location: Vec<Location>,
     #[prost(message, repeated, tag = "5")]
-    pub function: Vec<Function>,
+    pub function: Vec<PprofFunction>,
     #[prost(string, repeated, tag = "6")]
     pub string_table: Vec<String>,
     #[prost(int64, tag = "9")]
@@ -97,7 +97,7 @@ pub struct PprofLine {
 
 /// A function.
 #[derive(Clone, PartialEq, Message)]
-pub struct Function {
+pub struct PprofFunction {
     #[prost(uint64, tag = "1")]
     pub id: u64,
     #[prost(int64, tag = "2")]

@@ -15,7 +15,7 @@ pub struct SampledBlock {
     pub address: u64,
     /// Its size in bytes.
     pub size: u64,
-    /// The innermost frame of its stack, an index of [`Profile::frames`]; 0 if it has no stack.
+    /// The innermost frame of its stack, an index of [`TableProfile::frames`]; 0 if it has no stack.
     pub frame: u32,
     /// Its age in seconds.
     pub age: u64,
@@ -59,7 +59,7 @@ pub struct TableCounts {
 
 /// What a table says.
 #[derive(Clone, Debug, Default)]
-pub struct Profile {
+pub struct TableProfile {
     /// The process.
     pub pid: u32,
     /// The mean distance of samples in bytes.
@@ -82,7 +82,7 @@ pub struct Profile {
     pub tables: usize,
 }
 
-impl Profile {
+impl TableProfile {
     /// The return addresses of a stack, innermost first.
     pub fn stack(&self, frame: u32) -> Vec<u64> {
         let mut next = frame as usize;
@@ -97,7 +97,7 @@ impl Profile {
 }
 
 /// What these words say.
-pub(super) fn profile(pid: u32, header: &[u64], samples: &[u64], frames: &[u64]) -> Profile {
+pub(super) fn profile(pid: u32, header: &[u64], samples: &[u64], frames: &[u64]) -> TableProfile {
     let at = |index: usize| header.get(index).copied().unwrap_or(0);
     let nanos = monotonic_nanos().saturating_sub(at(word::BEGAN));
     let (frames, numbers) = in_order(frames.as_chunks::<OF_FRAME>().0);
@@ -110,7 +110,7 @@ pub(super) fn profile(pid: u32, header: &[u64], samples: &[u64], frames: &[u64])
             age: (nanos / 1_000_000_000).saturating_sub(size >> SIZE_BITS),
         })
     };
-    Profile {
+    TableProfile {
         pid,
         mean: at(word::MEAN).max(1),
         seconds: nanos as f64 / 1e9,

@@ -2,11 +2,11 @@
 
 use allocanary_text::units::Bytes;
 
-use super::Profile;
+use super::TableProfile;
 use crate::interval::unseen;
 use crate::weight::MEANS;
 
-impl Profile {
+impl TableProfile {
     /// What limits the figures, a sentence each.
     pub fn limits(&self) -> Vec<String> {
         let (profile, counts) = (self, &self.counts);
@@ -91,8 +91,14 @@ mod tests {
             full_bytes: 9 << 20,
             ..TableCounts::default()
         };
-        let profile =
-            Profile { mean: 512 << 10, is_forked: true, is_late: true, tables: 2, counts, ..Profile::default() };
+        let profile = TableProfile {
+            mean: 512 << 10,
+            is_forked: true,
+            is_late: true,
+            tables: 2,
+            counts,
+            ..TableProfile::default()
+        };
         let notes = profile.limits();
         let has = |text: &str| assert!(notes.iter().any(|note| note.contains(text)), "{text}: {notes:?}");
         [
@@ -108,6 +114,6 @@ mod tests {
         ]
         .into_iter()
         .for_each(has);
-        assert_eq!(Profile { mean: 512 << 10, ..Profile::default() }.limits().len(), 1);
+        assert_eq!(TableProfile { mean: 512 << 10, ..TableProfile::default() }.limits().len(), 1);
     }
 }

@@ -18,7 +18,7 @@ const PAGE: usize = 4096;
 
 /// A function, and the function that replaces it.
 #[derive(Clone, Copy, Debug)]
-pub struct Function {
+pub struct Replacement {
     /// Its name.
     pub name: &'static CStr,
     /// Its addresses: see [`Definition`](crate::got::Definition).
@@ -100,7 +100,7 @@ impl Slots {
     ///
     /// Only one thread at a time may call this and `put_back`, and no other thread may open or close a library at this
     /// time. Each function and its replacement must be callable in place of each other.
-    pub unsafe fn change(&self, functions: &[Function], own: usize, skipped: &[usize]) -> Result<Changed, i32> {
+    pub unsafe fn change(&self, functions: &[Replacement], own: usize, skipped: &[usize]) -> Result<Changed, i32> {
         let (mut changed, mut error, mut program) = (Changed::default(), 0, None);
         module::all(|number, module| {
             if number == 0 {
@@ -124,7 +124,7 @@ impl Slots {
     fn change_one(
         &self,
         module: &PatchedModule,
-        functions: &[Function],
+        functions: &[Replacement],
         program: (usize, usize),
         changed: &mut Changed,
     ) -> Result<(), i32> {
@@ -212,7 +212,7 @@ fn word(at: usize) -> &'static AtomicUsize {
     unsafe { &*with_exposed_provenance::<AtomicUsize>(at) }
 }
 
-fn has(module: &PatchedModule, place: &Word, function: &Function, program: (usize, usize)) -> Has {
+fn has(module: &PatchedModule, place: &Word, function: &Replacement, program: (usize, usize)) -> Has {
     let now = word(place.at).load(SeqCst);
     if now == function.ours {
         Has::Ours

@@ -5,7 +5,7 @@ use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use allocanary_sys::cgroups::{Controller, Groups, MOUNT};
+use allocanary_sys::cgroups::{ControlGroups, Controller, MOUNT};
 use allocanary_sys::sys::line_number;
 
 /// The limits of a container.
@@ -38,7 +38,7 @@ impl ControlGroup {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let name = format!("allocanary-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
         let mut listed = [0; 4096];
-        let groups = Groups::own(&mut listed);
+        let groups = ControlGroups::own(&mut listed);
         let mut group = ControlGroup { folders: Vec::new(), kills: None };
         let find = |controller: Controller| {
             let none = || format!("no control group of `{}` is mounted in {MOUNT}", controller.name());
@@ -124,7 +124,7 @@ impl Drop for ControlGroup {
 
 /// Where a group of a controller can be made: below our own group in v1; next to it in v2, where a group with processes
 /// cannot have groups with limits.
-fn hierarchy(controller: Controller, groups: Groups) -> Option<Hierarchy> {
+fn hierarchy(controller: Controller, groups: ControlGroups) -> Option<Hierarchy> {
     let own = groups.of(controller).find(|group| group.folder().is_some())?;
     let parent = if own.is_v2 { own.parent().unwrap_or(own) } else { own };
     Some(Hierarchy { parent: parent.folder()?, is_v2: own.is_v2 })
@@ -155,7 +155,7 @@ mod tests {
             fs::write(folder.path().join(group).join("cgroup.procs"), "").unwrap();
         }
         let found = |controller, listed| {
-            let found = hierarchy(controller, Groups::new(listed, folder.path().to_str().unwrap()))?;
+            let found = hierarchy(controller, ControlGroups::new(listed, folder.path().to_str().unwrap()))?;
             Some((found.parent.strip_prefix(folder.path()).unwrap().display().to_string(), found.is_v2))
         };
         let hybrid = "4:memory:/own\n0::/a/own\n";

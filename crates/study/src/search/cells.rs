@@ -13,7 +13,7 @@ use crate::search::whole::{FINAL, Measure, Rows, Searched};
 use crate::session::{Earlier, Ending, Executor, Left, Session, Store, Study, StudyFile, Target, other_file, plan};
 use allocanary_measure::metrics::Metrics;
 use allocanary_measure::rows;
-use allocanary_measure::summary::{About, Conditions, Findings, Fold, Group, differing};
+use allocanary_measure::summary::{About, CellRepeats, Conditions, Findings, Fold, differing};
 use allocanary_rows::Candidate;
 use allocanary_rows::Cell;
 use allocanary_rows::description::Description;
@@ -207,7 +207,7 @@ struct Seen {
 
 impl Seen {
     /// The rows of each candidate. Rows of two kinds of hosts, or of two versions of an allocator or program, are refused.
-    fn by_candidate(&mut self, mut fold: Fold) -> Result<BTreeMap<Candidate, Group>> {
+    fn by_candidate(&mut self, mut fold: Fold) -> Result<BTreeMap<Candidate, CellRepeats>> {
         const INSTEAD: &str = "name another --out-dir, to begin anew";
         // A candidate that failed before it reported its version is counted under its version.
         fold.settle();
@@ -220,7 +220,7 @@ impl Seen {
         }
         self.metrics.clone_from(&fold.metrics);
         self.host = self.host.take().or_else(|| fold.hosts.first().cloned());
-        let mut all: BTreeMap<Candidate, Group> = BTreeMap::new();
+        let mut all: BTreeMap<Candidate, CellRepeats> = BTreeMap::new();
         for (key, group) in fold.groups {
             let is_measured = !group.values.is_empty();
             let version = self.versions.get(&key.candidate).filter(|_| is_measured);
@@ -238,7 +238,7 @@ impl Seen {
 }
 
 /// Adds the rows of one group to another.
-fn join(all: &mut Group, group: Group) {
+fn join(all: &mut CellRepeats, group: CellRepeats) {
     group.values.into_iter().for_each(|(metric, new)| all.values.entry(metric).or_default().extend(new));
     all.failed += group.failed;
     all.anatomies.extend(group.anatomies);

@@ -2,7 +2,7 @@
 //! verdicts that are corrected for the number of finalists, and which finalist to recommend, if any.
 
 use allocanary_measure::metrics::{Better, Metric, Name};
-use allocanary_measure::summary::{Comparison, Group, MARGIN, MISSES, Verdict, compare_groups, ratio_interval};
+use allocanary_measure::summary::{CellRepeats, Comparison, MARGIN, MISSES, Verdict, compare_groups, ratio_interval};
 use allocanary_rows::Candidate;
 
 use crate::search::goal::{Goal, Guard};
@@ -80,14 +80,14 @@ pub fn holm(p_values: &[f64], errors: f64) -> Vec<bool> {
 }
 
 /// Compares each finalist with the present candidate.
-pub fn prove(goal: &Goal, present: &Group, finalists: &[(Candidate, &Group)]) -> Vec<Finalist> {
+pub fn prove(goal: &Goal, present: &CellRepeats, finalists: &[(Candidate, &CellRepeats)]) -> Vec<Finalist> {
     let compared = |metric: &Metric, margin: f64| {
         compare_groups(finalists.iter().map(|(_, group)| (present, *group)), metric, margin)
     };
     let mut objective = compared(&goal.objective, MARGIN);
     // The finalist that looks best here is recommended. So the interval must be valid for whichever finalist is chosen.
     let misses = MISSES / finalists.len().max(1) as f64;
-    let values = |group: &Group| group.values_of(&goal.objective.name).to_vec();
+    let values = |group: &CellRepeats| group.values_of(&goal.objective.name).to_vec();
     for (comparison, (_, group)) in objective.iter_mut().zip(finalists) {
         comparison.interval = ratio_interval(&values(present), &values(group), misses);
     }
@@ -135,8 +135,8 @@ pub fn recommended(finalists: &[Finalist]) -> Option<&Finalist> {
 
 /// The finalists and the present candidate that no other beats in both objective and throughput. If throughput is not
 /// measured: the one with the best objective.
-pub fn front(goal: &Goal, groups: &[(Candidate, &Group)]) -> Vec<Candidate> {
-    let median = |group: &Group, name: &str| allocanary_measure::summary::stats::median(group.values_of(name));
+pub fn front(goal: &Goal, groups: &[(Candidate, &CellRepeats)]) -> Vec<Candidate> {
+    let median = |group: &CellRepeats, name: &str| allocanary_measure::summary::stats::median(group.values_of(name));
     let pairs: Vec<(f64, f64)> = groups
         .iter()
         .map(|(_, group)| {
@@ -153,10 +153,10 @@ pub(crate) mod tests {
     use allocanary_measure::metrics::Metrics;
 
     /// A group with these values of memory and throughput, and a p99 of 1.
-    pub(crate) fn group(rss: &[f64], throughput: &[f64]) -> Group {
+    pub(crate) fn group(rss: &[f64], throughput: &[f64]) -> CellRepeats {
         let p99 = vec![1.0; rss.len()];
         let values = [("resident", rss.to_vec()), ("throughput", throughput.to_vec()), ("p99", p99)];
-        Group { values: values.map(|(name, values)| (name.into(), values)).into(), ..Group::default() }
+        CellRepeats { values: values.map(|(name, values)| (name.into(), values)).into(), ..CellRepeats::default() }
     }
 
     fn around(middle: f64) -> Vec<f64> {
@@ -200,7 +200,8 @@ pub(crate) mod tests {
         // `perhaps` has the best median. Holm's method accepts it in the last step, after the others.
         let perhaps = group(&[40.0, 45.0, 49.0, 50.0, 51.0, 55.0, 60.0, 62.0, 105.0, 106.0], &around(1000.0));
         let names = ["a", "b", "c", "d"];
-        let mut finalists: Vec<(Candidate, &Group)> = names.iter().map(|name| ((*name).into(), &surely)).collect();
+        let mut finalists: Vec<(Candidate, &CellRepeats)> =
+            names.iter().map(|name| ((*name).into(), &surely)).collect();
         finalists.push(("perhaps".into(), &perhaps));
         let proven = prove(&goal, &present, &finalists);
         let last = proven.last().unwrap();
@@ -213,7 +214,7 @@ pub(crate) mod tests {
         let goal = Goal::parse("memory", None, GoalSource::Workload, &Metrics::default()).unwrap();
         let present = group(&around(95.0), &around(1000.0));
         // The runs of `fails` that did not fail used the least memory.
-        let fails = Group { failed: 4, ..group(&around(20.0)[..6], &around(1000.0)[..6]) };
+        let fails = CellRepeats { failed: 4, ..group(&around(20.0)[..6], &around(1000.0)[..6]) };
         let runs = group(&around(40.0), &around(1000.0));
         let finalists = [("fails".into(), &fails), ("runs".into(), &runs)];
         let proven = prove(&goal, &present, &finalists);
@@ -221,9 +222,9 @@ pub(crate) mod tests {
         assert_eq!(recommended(&proven).unwrap().candidate, "runs".into());
         // As many failures in twice as many runs: 4 failed, and 6 succeeded in races and 10 in the proof. Of the
         // finalist's runs, 4 of 10 failed.
-        let present = Group { failed: 4, raced: 6, ..present };
+        let present = CellRepeats { failed: 4, raced: 6, ..present };
         assert!(prove(&goal, &present, &finalists)[0].fails_more);
-        let present = Group { failed: 10, raced: 0, ..present };
+        let present = CellRepeats { failed: 10, raced: 0, ..present };
         let proven = prove(&goal, &present, &finalists);
         assert_eq!(recommended(&proven).unwrap().candidate, "fails".into(), "what the user has fails more often");
     }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use allocanary_measure::metrics::Metrics;
-use allocanary_measure::summary::Group;
+use allocanary_measure::summary::CellRepeats;
 use allocanary_rows::Candidate;
 use allocanary_rows::error::Result;
 use allocanary_sys::rng::Rng;
@@ -19,7 +19,7 @@ struct Noise {
     /// The relative memory of some candidates.
     effects: BTreeMap<Candidate, f64>,
     /// The rows of a stage so far. A later call with more repeats adds to them.
-    so_far: BTreeMap<(String, Candidate), Group>,
+    so_far: BTreeMap<(String, Candidate), CellRepeats>,
 }
 
 impl Noise {
@@ -46,8 +46,8 @@ impl Measure for Noise {
                     values.entry(metric.into()).or_default().push(usual * self.draw());
                 }
             }
-            self.so_far.insert(key, Group { values: values.clone(), ..Group::default() });
-            rows.groups.insert(candidate.clone(), Group { values, ..Group::default() });
+            self.so_far.insert(key, CellRepeats { values: values.clone(), ..CellRepeats::default() });
+            rows.groups.insert(candidate.clone(), CellRepeats { values, ..CellRepeats::default() });
         }
         Ok(rows)
     }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use allocanary_measure::metrics::Name;
 use allocanary_measure::summary::stats::median;
-use allocanary_measure::summary::{Group, LEAST_SAMPLES};
+use allocanary_measure::summary::{CellRepeats, LEAST_SAMPLES};
 use allocanary_rows::Candidate;
 use allocanary_rows::error::{Error, Result};
 
@@ -45,7 +45,7 @@ pub trait Measure {
 #[derive(Debug, Default)]
 pub struct Rows {
     /// The values of each metric.
-    pub groups: BTreeMap<Candidate, Group>,
+    pub groups: BTreeMap<Candidate, CellRepeats>,
     /// The reason of a failure, by candidate.
     pub failures: BTreeMap<Candidate, String>,
     /// The mean of the seconds for a row, including the rows of an earlier session.
@@ -83,7 +83,7 @@ pub struct Searched {
     /// The finalists, compared with the present candidate on fresh rows.
     pub finalists: Vec<Finalist>,
     /// The fresh rows. Those of the present candidate come first.
-    pub fresh: Vec<(Candidate, Group)>,
+    pub fresh: Vec<(Candidate, CellRepeats)>,
     /// The candidates on the Pareto front.
     pub front: Vec<Candidate>,
     /// The number of candidates that were tried.
@@ -115,7 +115,7 @@ impl Searched {
     }
 
     /// The fresh rows of a candidate.
-    pub fn group(&self, candidate: &Candidate) -> Option<&Group> {
+    pub fn group(&self, candidate: &Candidate) -> Option<&CellRepeats> {
         self.fresh.iter().find(|(name, _)| name == candidate).map(|(_, group)| group)
     }
 }
@@ -324,24 +324,24 @@ impl Races<'_, '_> {
         self.seconds_each = rows.seconds_each.unwrap_or(self.seconds_each);
         self.failures.extend(rows.failures);
         let tried = self.values.len();
-        let mut fresh: Vec<(Candidate, Group)> =
+        let mut fresh: Vec<(Candidate, CellRepeats)> =
             all.iter().map(|name| (name.clone(), rows.groups.remove(name).unwrap_or_default())).collect();
         for (name, group) in &mut fresh {
             group.failed += self.failed.get(name).copied().unwrap_or(0);
             group.raced += self.values.get(name).and_then(|all| all.values().map(Vec::len).max()).unwrap_or(0);
         }
-        let has_values = |group: &Group| !group.values.is_empty();
+        let has_values = |group: &CellRepeats| !group.values.is_empty();
         let Some((_, present)) = fresh.first().filter(|(_, group)| has_values(group)) else {
             return Err(Error::Input(format!("{}, which you have now, failed in the final", self.plan.present)));
         };
-        let others: Vec<(Candidate, &Group)> = fresh
+        let others: Vec<(Candidate, &CellRepeats)> = fresh
             .iter()
             .skip(1)
             .filter(|(_, group)| has_values(group))
             .map(|(name, group)| (name.clone(), group))
             .collect();
         let finalists = proof::prove(&self.goal, present, &others);
-        let measured: Vec<(Candidate, &Group)> =
+        let measured: Vec<(Candidate, &CellRepeats)> =
             std::iter::once((self.plan.present.clone(), present)).chain(others.iter().cloned()).collect();
         let front = proof::front(&self.goal, &measured);
         Ok(Searched {

@@ -2,31 +2,31 @@
 //! the control group's files. Out: numbers.
 
 use super::{line_number, read_into};
-use crate::cgroups::{Controller, Group, Groups};
+use crate::cgroups::{ControlGroups, Controller, GroupFolder};
 
 /// The number of processes in this process's control group (v1 or v2) that the kernel has killed for memory; 0 if
 /// unknown. The kernel kills because of a limit, or because the whole machine is out of memory: v2 counts both.
 pub fn memory_kills() -> u64 {
-    kills_in(Groups::own(&mut [0; 4096]))
+    kills_in(ControlGroups::own(&mut [0; 4096]))
 }
 
 /// The lowest memory limit of this process's control group and the groups above it, in bytes. `None` if no limit is lower
 /// than the machine's memory.
 pub fn memory_limit() -> Option<u64> {
     let meminfo = &mut [0; 256];
-    limit_in(Groups::own(&mut [0; 4096]), read_into("/proc/meminfo", meminfo).unwrap_or_default())
+    limit_in(ControlGroups::own(&mut [0; 4096]), read_into("/proc/meminfo", meminfo).unwrap_or_default())
 }
 
 /// The kills of the nearest group that counts them.
-fn kills_in(groups: Groups) -> u64 {
-    let kills = |group: Group| {
+fn kills_in(groups: ControlGroups) -> u64 {
+    let kills = |group: GroupFolder| {
         let file = if group.is_v2 { "memory.events" } else { "memory.oom_control" };
         line_number(group.read(file, &mut [0; 512]).ok()?, b"oom_kill ")
     };
     groups.of(Controller::Memory).find_map(kills).unwrap_or(0)
 }
 
-fn limit_in(groups: Groups, meminfo: &[u8]) -> Option<u64> {
+fn limit_in(groups: ControlGroups, meminfo: &[u8]) -> Option<u64> {
     let machine = line_number(meminfo, b"MemTotal:").map_or(u64::MAX, |kib| kib * 1024);
     groups.memory_limit().map(|limit| limit.value).filter(|limit| *limit < machine)
 }
@@ -38,7 +38,7 @@ mod tests {
 
     fn kills(listed: &str, files: &[(&str, &str)]) -> u64 {
         let mount = mount(files);
-        kills_in(Groups::new(listed, mount.path().to_str().unwrap()))
+        kills_in(ControlGroups::new(listed, mount.path().to_str().unwrap()))
     }
 
     #[test]
@@ -60,7 +60,7 @@ mod tests {
     fn all_that_the_machine_has_is_no_limit() {
         let limit = |bytes: &str, meminfo: &str| {
             let mount = mount(&[("memory.max", bytes)]);
-            limit_in(Groups::new("0::/x\n", mount.path().to_str().unwrap()), meminfo.as_bytes())
+            limit_in(ControlGroups::new("0::/x\n", mount.path().to_str().unwrap()), meminfo.as_bytes())
         };
         let machine = "MemTotal:        1024 kB\n";
         assert_eq!(limit("1048576\n", ""), Some(1 << 20));

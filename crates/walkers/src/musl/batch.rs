@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use super::context::Context;
-use super::group::Group;
+use super::group::MuslGroup;
 use super::nest::Nested;
 use crate::{Memory, Piece, State, Window};
 
@@ -37,7 +37,7 @@ pub struct Batch<'a> {
 }
 
 /// The groups in batches. None has a group without the one that it lies in.
-pub fn batches(groups: &[Group]) -> Vec<Range<usize>> {
+pub fn batches(groups: &[MuslGroup]) -> Vec<Range<usize>> {
     let (mut all, mut first, mut bytes, mut end): (Vec<Range<usize>>, _, _, _) = (Vec::new(), 0, 0, 0);
     // Narrow groups may lie in a wide one, which is not copied.
     let mut narrow_end = 0;
@@ -137,13 +137,13 @@ pub fn has_swapped(memory: &dyn Memory, from: u64, to: u64) -> bool {
 }
 
 /// The free slots of each group by its meta now. `None` if it has gone.
-pub fn free_now(memory: &dyn Memory, context: &Context, groups: &[Group]) -> Vec<Option<u32>> {
+pub fn free_now(memory: &dyn Memory, context: &Context, groups: &[MuslGroup]) -> Vec<Option<u32>> {
     let bytes = context.release.meta.bytes;
     let mut metas: Vec<Piece> = groups.iter().map(|group| Piece::new(group.meta, bytes)).collect();
     memory.read_each(&mut metas);
-    let free = |(group, meta): (&Group, &Piece)| {
-        let now = Group::parse(group.meta, meta.get(group.meta, bytes)?, context.release)?.ok()?;
-        (Group { free: group.free, ..now } == *group).then_some(now.free)
+    let free = |(group, meta): (&MuslGroup, &Piece)| {
+        let now = MuslGroup::parse(group.meta, meta.get(group.meta, bytes)?, context.release)?.ok()?;
+        (MuslGroup { free: group.free, ..now } == *group).then_some(now.free)
     };
     groups.iter().zip(&metas).map(free).collect()
 }

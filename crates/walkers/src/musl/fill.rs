@@ -3,7 +3,7 @@
 
 use super::batch::{Batch, batches, free_now, has_swapped};
 use super::context::Context;
-use super::group::Group;
+use super::group::MuslGroup;
 use super::head;
 use super::nest::Nested;
 use super::release::{AREA, LARGE, UNIT};
@@ -43,7 +43,7 @@ pub fn fill(memory: &dyn Memory, context: &Context, nested: &Nested, walk: &mut 
 }
 
 /// Counts the blocks of a group, and puts them on the pages.
-fn count(group: &Group, inner: u32, is_given: bool, walk: &mut Walk) {
+fn count(group: &MuslGroup, inner: u32, is_given: bool, walk: &mut Walk) {
     let taken = group.all() & !group.free & !inner;
     let count = u64::from(taken.count_ones());
     walk.blocks += count;
@@ -57,14 +57,21 @@ fn count(group: &Group, inner: u32, is_given: bool, walk: &mut Walk) {
 }
 
 /// Lists blocks by their slots.
-fn list(group: &Group, taken: u32, walk: &mut Walk) {
+fn list(group: &MuslGroup, taken: u32, walk: &mut Walk) {
     each_run(&[taken.into()], |first, count| {
         (first..first + count).for_each(|index| walk.layout.list(group.slot(index), group.stride, 1));
     });
 }
 
 /// Compares the head of a group and that of each slot with the masks, and lists the blocks.
-fn compare(memory: &dyn Memory, context: &Context, batch: &mut Batch, group: &Group, masks: [u32; 3], walk: &mut Walk) {
+fn compare(
+    memory: &dyn Memory,
+    context: &Context,
+    batch: &mut Batch,
+    group: &MuslGroup,
+    masks: [u32; 3],
+    walk: &mut Walk,
+) {
     let [inner, before, after] = masks;
     // What is in no piece is read only now: its group may have gone since, or the block.
     let now = || free_now(memory, context, std::slice::from_ref(group)).pop().flatten();
@@ -120,7 +127,7 @@ fn has_group(memory: &dyn Memory, context: &Context, batch: &mut Batch, slot: u6
 }
 
 /// Whether all of a group's mapping is in mappings. One that was mapped since they were read is not, nor is one of a wrong length.
-fn is_mapped(memory: &dyn Memory, group: &Group) -> bool {
+fn is_mapped(memory: &dyn Memory, group: &MuslGroup) -> bool {
     let (mut at, to) = (group.from, group.from + group.mapped);
     while at < to {
         let Some(mapping) = memory.mapping(at) else { return false };

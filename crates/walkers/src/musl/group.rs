@@ -9,7 +9,7 @@ use crate::{Memory, Piece};
 
 /// A group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Group {
+pub struct MuslGroup {
     /// The address of its meta.
     pub meta: u64,
     /// Its first byte. Its slots begin behind a head of one unit.
@@ -28,9 +28,9 @@ pub struct Group {
     pub freeable: bool,
 }
 
-impl Group {
+impl MuslGroup {
     /// Reads a meta. `None` if it has no group, an error if this cannot be one.
-    pub fn parse(at: u64, bytes: &[u8], release: &MuslRelease) -> Option<Result<Group, ()>> {
+    pub fn parse(at: u64, bytes: &[u8], release: &MuslRelease) -> Option<Result<MuslGroup, ()>> {
         let fields = &release.meta;
         let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
         let (from, masks, bits) = (word(fields.group), word(fields.masks), word(fields.bits));
@@ -47,7 +47,7 @@ impl Group {
             (_, Some(units)) => units * UNIT,
             _ => 0,
         };
-        let group = Group {
+        let group = MuslGroup {
             meta: at,
             from,
             free: available | freed,
@@ -84,9 +84,9 @@ impl Group {
 
 /// All groups at one time.
 #[derive(Debug, Default)]
-pub struct Groups {
+pub struct MuslGroups {
     /// In the order of their metas.
-    pub all: Vec<Group>,
+    pub all: Vec<MuslGroup>,
     /// Metas that cannot be one, and areas that could not be read.
     pub breaks: u64,
     /// Metas in the ring of those without a group.
@@ -94,9 +94,9 @@ pub struct Groups {
 }
 
 /// Reads all metas, as fast as possible.
-pub fn read(memory: &dyn Memory, context: &Context, first_free: u64) -> Groups {
+pub fn read(memory: &dyn Memory, context: &Context, first_free: u64) -> MuslGroups {
     let release = context.release;
-    let mut groups = Groups::default();
+    let mut groups = MuslGroups::default();
     let mut areas: Vec<Piece> = context.areas.iter().map(|at| Piece::new(*at, AREA as usize)).collect();
     memory.read_each(&mut areas);
     groups.breaks += areas.extract_if(.., |area| !area.is_read).count() as u64;
@@ -104,7 +104,7 @@ pub fn read(memory: &dyn Memory, context: &Context, first_free: u64) -> Groups {
     for Piece { at, bytes, .. } in &areas {
         let metas = bytes[release.area.slots..].chunks_exact(release.meta.bytes);
         for (at, bytes) in (at + release.area.slots as u64..).step_by(release.meta.bytes).zip(metas) {
-            match Group::parse(at, bytes, release) {
+            match MuslGroup::parse(at, bytes, release) {
                 Some(Ok(group)) => groups.all.push(group),
                 Some(Err(())) => groups.breaks += 1,
                 None => {}
@@ -126,8 +126,8 @@ pub fn read(memory: &dyn Memory, context: &Context, first_free: u64) -> Groups {
 }
 
 /// Bytes of blocks that were allocated or freed between two readings.
-pub fn moved(before: &[Group], after: &[Group]) -> u64 {
-    let taken = |group: &Group| u64::from((group.all() & !group.free).count_ones()) * group.stride;
+pub fn moved(before: &[MuslGroup], after: &[MuslGroup]) -> u64 {
+    let taken = |group: &MuslGroup| u64::from((group.all() & !group.free).count_ones()) * group.stride;
     let (mut before, mut after) = (before.iter().peekable(), after.iter().peekable());
     let mut sum = 0_u64;
     loop {

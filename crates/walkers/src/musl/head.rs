@@ -5,7 +5,7 @@
 //! head there has all 3 bits set and the distance from the slot.
 
 use super::batch::Batch;
-use super::group::Group;
+use super::group::MuslGroup;
 use super::release::{HEAD, UNIT};
 use crate::HeapBlock;
 
@@ -18,7 +18,7 @@ const STEPS: u64 = 1 << 16;
 const MOVED: u8 = 7;
 
 /// The block in a slot. An error is one that could not be read.
-pub fn block(batch: &mut Batch, group: &Group, index: u64) -> Result<Option<HeapBlock>, ()> {
+pub fn block(batch: &mut Batch, group: &MuslGroup, index: u64) -> Result<Option<HeapBlock>, ()> {
     let from = group.slot(index);
     let end = from + group.stride - HEAD;
     let first = head(batch, from)?;
@@ -42,7 +42,14 @@ pub fn block(batch: &mut Batch, group: &Group, index: u64) -> Result<Option<Heap
 }
 
 /// The block at an address, if its head says that it is there, and the bytes that its size is proven by are as musl writes them.
-fn at(batch: &mut Batch, group: &Group, index: u64, at: u64, end: u64, head: Head) -> Result<Option<HeapBlock>, ()> {
+fn at(
+    batch: &mut Batch,
+    group: &MuslGroup,
+    index: u64,
+    at: u64,
+    end: u64,
+    head: Head,
+) -> Result<Option<HeapBlock>, ()> {
     let (bits, near, far) = head;
     let distance = far.map_or(u64::from(near), u64::from);
     if u64::from(bits & 31) != index || distance * UNIT != at - group.slot(0) || far.is_some() && near != 0 {

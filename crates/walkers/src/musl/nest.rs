@@ -1,13 +1,13 @@
 //! Which group lies in a slot of which other one. In: all groups. Out: the slots that are no block of the program's, and what contradicts.
 
-use super::group::Group;
+use super::group::MuslGroup;
 use super::release::UNIT;
 
 /// How groups lie in one another.
 #[derive(Debug, Default)]
 pub struct Nested {
     /// The groups in the order of their addresses.
-    pub groups: Vec<Group>,
+    pub groups: Vec<MuslGroup>,
     /// For each one its slots that have a group in them.
     pub slots: Vec<u32>,
     /// For each one whether it lies in memory that the loader gave.
@@ -19,7 +19,7 @@ pub struct Nested {
 }
 
 /// Finds it out.
-pub fn nest(mut groups: Vec<Group>) -> Nested {
+pub fn nest(mut groups: Vec<MuslGroup>) -> Nested {
     groups.sort_unstable_by_key(|group| (group.from, std::cmp::Reverse(group.to())));
     let mut nested = Nested::default();
     // The groups that have the present address, the innermost last.
@@ -50,7 +50,7 @@ pub fn nest(mut groups: Vec<Group>) -> Nested {
 }
 
 /// The bit of the slot that has a group in it.
-fn place(outer: &Group, group: &Group) -> Option<u32> {
+fn place(outer: &MuslGroup, group: &MuslGroup) -> Option<u32> {
     let index = group.from.checked_sub(outer.from + UNIT)? / outer.stride;
     let bit = 1_u32.checked_shl(index as u32).filter(|bit| index < outer.count && outer.free & bit == 0)?;
     let is_at_start = group.from == outer.slot(index);

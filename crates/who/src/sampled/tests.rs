@@ -9,7 +9,7 @@ fn reading() -> Reading {
     let sample = |at: u64, size, frame, age| SampledBlock { address: 0x1000 * at, size, frame, age };
     let mut samples: Vec<SampledBlock> = (1..11).map(|at| sample(at, 100, 2, at)).collect();
     samples.extend([sample(11, 64 << 20, 3, 99), sample(12, 100, 0, 5)]);
-    Reading::of(Profile { pid: u32::MAX, mean: 1 << 20, samples, frames, tables: 1, ..Profile::default() })
+    Reading::of(TableProfile { pid: u32::MAX, mean: 1 << 20, samples, frames, tables: 1, ..TableProfile::default() })
 }
 
 #[test]

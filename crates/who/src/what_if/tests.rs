@@ -62,7 +62,7 @@ fn a_site_has_the_stacks_that_the_table_puts_together() {
     let taken = events.taken();
     let mut names = FrameNames::of(&table);
     let found = find("service", &taken, None, &mut names, By::Function, &Folding::default());
-    let groups = Groups::of(&taken, false, &mut names, By::Function, &Folding::default());
+    let groups = StackGroups::of(&taken, false, &mut names, By::Function, &Folding::default());
     for site in &found.sites {
         let of = stacks(&taken, &groups, &site.name);
         let is_of = |block: &&crate::LiveBlock| of.contains(&taken.totals[block.of as usize].key);

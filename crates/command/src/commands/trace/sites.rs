@@ -5,7 +5,7 @@ use crate::commands::who::program::program;
 use allocanary_rows::error::Result;
 use allocanary_screens::views::trace::{Flames, Sites};
 use allocanary_trace::reader::Trace;
-use allocanary_who::{By, Folding, FrameNames, Groups, Order, callers, collapsed, sites, timeline};
+use allocanary_who::{By, Folding, FrameNames, Order, StackGroups, callers, collapsed, sites, timeline};
 
 /// The number of lines in the picture over time, and of trees of callers.
 const LARGEST: usize = 5;
@@ -19,7 +19,8 @@ pub fn of(trace: &Trace) -> Result<Option<Sites>> {
     let (taken, resident, merged) = sites::take_wanted(trace, None, false)?;
     let resident = resident.as_ref();
     let mut names = FrameNames::of(&stacks).with_map_of(trace.path());
-    let groups = Groups::of(&taken, sites::one_in(&taken).is_some(), &mut names, By::Function, &Folding::default());
+    let groups =
+        StackGroups::of(&taken, sites::one_in(&taken).is_some(), &mut names, By::Function, &Folding::default());
     let mut found = sites::of_groups(&program(trace), &taken, resident, By::Function, &groups, names.notes());
     found.notes.extend(sites::limits(trace, &found, &merged, &stacks));
     let of_stacks = sites::stacks(&taken, resident);

@@ -2,7 +2,7 @@
 
 use allocanary_measure::metrics::{Metric, Name};
 use allocanary_measure::summary::anatomy::{self, Anatomy, PARTS, Part};
-use allocanary_measure::summary::{Chosen, Comparison, Decided, Estimate, Group, Verdict};
+use allocanary_measure::summary::{CellRepeats, Chosen, Comparison, Decided, Estimate, Verdict};
 use allocanary_rows::Candidate;
 use allocanary_screens::draw::wrapped;
 use allocanary_screens::report::lines::Lines;
@@ -26,7 +26,7 @@ pub struct Job<'a> {
 /// The finalists, one line for each: figures, and changes against the present candidate.
 pub fn table(found: &Searched, job: &Job, look: &Look) -> String {
     let metrics: Vec<&Metric> = found.goal.wanted().collect();
-    let row = |(candidate, group): &(Candidate, Group)| {
+    let row = |(candidate, group): &(Candidate, CellRepeats)| {
         let finalist = found.finalists.iter().find(|finalist| finalist.candidate == *candidate);
         let figures = metrics.iter().enumerate().map(|(at, metric)| {
             let estimate = Estimate::of(group.values_of(&metric.name));
@@ -295,7 +295,7 @@ fn lines(found: &Searched) -> Vec<String> {
 
 /// Whether a candidate ran without variables from us. A candidate with limited huge pages does not count, because it
 /// needs a wrapper.
-fn has_no_variables(candidate: &Candidate, group: &Group) -> bool {
+fn has_no_variables(candidate: &Candidate, group: &CellRepeats) -> bool {
     group.environment.is_empty() && Wrapper::of(&candidate.spec).is_none()
 }
 
@@ -342,10 +342,10 @@ mod tests {
     use allocanary_study::search::proof::{front, prove};
 
     /// A group with these values of memory and throughput, and a p99 of 1.
-    fn group(resident: &[f64], throughput: &[f64]) -> Group {
+    fn group(resident: &[f64], throughput: &[f64]) -> CellRepeats {
         let p99 = vec![1.0; resident.len()];
         let values = [("resident", resident.to_vec()), ("throughput", throughput.to_vec()), ("p99", p99)];
-        Group { values: values.map(|(name, values)| (name.into(), values)).into(), ..Group::default() }
+        CellRepeats { values: values.map(|(name, values)| (name.into(), values)).into(), ..CellRepeats::default() }
     }
 
     fn around(middle: f64) -> Vec<f64> {

@@ -4,7 +4,7 @@ use crate::args::WhoFlags;
 use allocanary_rows::error::{Error, Result};
 use allocanary_text::outside::harmless;
 use allocanary_who::fold::Skip;
-use allocanary_who::{By, Folding, FrameNames, Groups, Taken, sites};
+use allocanary_who::{By, Folding, FrameNames, StackGroups, Taken, sites};
 
 /// What is passed over, in addition to functions that are known by name.
 pub(super) fn folding(flags: &WhoFlags) -> Folding {
@@ -13,8 +13,8 @@ pub(super) fn folding(flags: &WhoFlags) -> Folding {
 
 /// The groups of stacks. If no function matches a pattern of --skip, this is an error, because the pattern is probably
 /// misspelled.
-pub(super) fn groups(flags: &WhoFlags, taken: &Taken, names: &mut FrameNames<'_>, by: By) -> Result<Groups> {
-    let groups = Groups::of(taken, sites::one_in(taken).is_some(), names, by, &folding(flags));
+pub(super) fn groups(flags: &WhoFlags, taken: &Taken, names: &mut FrameNames<'_>, by: By) -> Result<StackGroups> {
+    let groups = StackGroups::of(taken, sites::one_in(taken).is_some(), names, by, &folding(flags));
     if let [pattern, ..] = groups.folding.skip.unknown(names.seen())[..] {
         return Err(Error::Input(format!(
             "--skip {}: wanted the whole name of a function of this trace, or of its program or library, found none: \

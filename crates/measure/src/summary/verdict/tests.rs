@@ -3,9 +3,9 @@
 use super::*;
 use crate::metrics::metric_of_all;
 
-fn group(rss: &[f64]) -> Group {
+fn group(rss: &[f64]) -> CellRepeats {
     let values = ["resident", "throughput"].map(|name| (name.into(), rss.to_vec()));
-    Group { values: values.into(), ..Group::default() }
+    CellRepeats { values: values.into(), ..CellRepeats::default() }
 }
 
 fn compared(old: &[f64], new: &[f64], metric: &str, margin: f64) -> Comparison {
@@ -31,7 +31,7 @@ fn verdicts_follow_the_samples() {
     assert_eq!(verdict_of(&[1.0, 1.1, 1.2, 1.3], &[5.0, 5.1, 5.2, 5.3], "resident"), Verdict::Undecided);
     let five = |middle: f64| -> Vec<f64> { around(middle)[..5].to_vec() };
     let (old, new) = (group(&five(1.0)), group(&five(10.0)));
-    let pairs: Vec<(&Group, &Group)> = (0..9).map(|at| (&old, if at == 0 { &new } else { &old })).collect();
+    let pairs: Vec<(&CellRepeats, &CellRepeats)> = (0..9).map(|at| (&old, if at == 0 { &new } else { &old })).collect();
     let lone = compare_groups(pairs.into_iter(), metric_of_all("resident"), MARGIN)[0];
     assert_eq!(lone.verdict, Verdict::Undecided, "ten times as much, and not to be told from chance among nine");
     assert_eq!(lone.repeats_to_decide(), Some(6));
@@ -50,7 +50,7 @@ fn a_tie_does_not_hide_eight_times_the_memory() {
 fn ties_take_more_repeats_to_show_a_difference() {
     let all = |new: [f64; 5]| {
         let (old, new) = (group(&[10.0, 10.0, 10.0, 10.0, 20.0]), group(&new));
-        let pairs: Vec<(&Group, &Group)> = vec![(&old, &new); 3];
+        let pairs: Vec<(&CellRepeats, &CellRepeats)> = vec![(&old, &new); 3];
         compare_groups(pairs.into_iter(), metric_of_all("resident"), MARGIN)[0]
     };
     let (tied, apart) = (all([20.0; 5]), all([20.1, 20.2, 20.3, 20.4, 20.5]));

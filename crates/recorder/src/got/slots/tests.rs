@@ -27,7 +27,7 @@ fn words_of_this_process_are_changed_and_put_back() {
     // SAFETY: no argument.
     let parent = unsafe { libc::getppid() };
     let real = definition(c"getppid", 0).unwrap().at;
-    let functions = [Function { name: c"getppid", real, ours: another_parent as *const () as usize }];
+    let functions = [Replacement { name: c"getppid", real, ours: another_parent as *const () as usize }];
     // SAFETY: no other test of this binary opens a library or changes words, and the function has the same type.
     let changed = unsafe { SLOTS.change(&functions, 0, &[]) }.unwrap();
     assert!(changed.words >= 1 && changed.modules >= 1 && changed.left == 0, "{changed:?}");
@@ -50,7 +50,7 @@ fn a_module_that_calls_another_function_of_the_name_is_left() {
     let before = words_of(c"getpgrp");
     // SAFETY: no argument.
     let group = unsafe { libc::getpgrp() };
-    let functions = [Function { name: c"getpgrp", real: [8, 0], ours: another_parent as *const () as usize }];
+    let functions = [Replacement { name: c"getpgrp", real: [8, 0], ours: another_parent as *const () as usize }];
     // SAFETY: as above.
     let changed = unsafe { SLOTS.change(&functions, 0, &[]) }.unwrap();
     assert!(changed.words == 0 && changed.left >= 1, "{changed:?}");
@@ -76,7 +76,7 @@ fn a_protected_page_is_protected_again() {
     let before: Vec<_> = words_of(c"getegid").into_iter().map(|(at, _)| (at, access(at))).collect();
     assert!(before.iter().any(|(_, access)| access == "r--p"), "{before:?}");
     let real = definition(c"getegid", 0).unwrap().at;
-    let functions = [Function { name: c"getegid", real, ours: another_parent as *const () as usize }];
+    let functions = [Replacement { name: c"getegid", real, ours: another_parent as *const () as usize }];
     // SAFETY: as above.
     let check = || words_of(c"getegid").into_iter().map(|(at, _)| (at, access(at))).collect::<Vec<_>>();
     // SAFETY: as above.

@@ -1,7 +1,7 @@
 //! The call sites of a running process, by its samples. In: estimates. Out: text for a terminal, an answer, JSON, and the same for the
 //! difference from an earlier JSON.
 
-use allocanary_profile::interval::{Estimate, Sum};
+use allocanary_profile::interval::{Estimate, SampleSums};
 use allocanary_text::outside::{Look, harmless, harmless_lines};
 use allocanary_text::units::{Unit, show_duration};
 use allocanary_who::fold::BYS;
@@ -211,7 +211,7 @@ pub fn growths(earlier: &Earlier, found: &Sampled) -> Result<Vec<Growth>, String
         return Err(format!("wanted sites by {}, found sites by {}", name_of_by(found), earlier.by));
     }
     // A site that is missing had no sample. It may still have live bytes that samples missed.
-    let missing = [earlier.mean.unwrap_or(found.mean), found.mean].map(|mean| Sum::none(mean).estimate());
+    let missing = [earlier.mean.unwrap_or(found.mean), found.mean].map(|mean| SampleSums::none(mean).estimate());
     let mut before = earlier.sites.clone();
     let mut all: Vec<Growth> = Vec::new();
     let mut add = |name: &str, old: Estimate, new: Estimate| {
@@ -292,17 +292,17 @@ pub fn difference_json(answer: Answer, growths: &[Growth], found: &Sampled, top:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use allocanary_profile::interval::Sum;
+    use allocanary_profile::interval::SampleSums;
     use allocanary_who::By;
 
     fn site(name: &str, samples: u64) -> SampledSite {
-        let mut sum = Sum::default();
+        let mut sum = SampleSums::default();
         (0..samples).for_each(|_| sum.add(64, 512 << 10));
         SampledSite { name: name.into(), sum, allocated: 1e9, allocations: 1e7, oldest: 7, ..SampledSite::default() }
     }
 
     fn found(sites: Vec<SampledSite>) -> Sampled {
-        let mut all = Sum::default();
+        let mut all = SampleSums::default();
         sites.iter().for_each(|site| all.add_sum(&site.sum));
         let notes = vec!["A note.".into()];
         Sampled {

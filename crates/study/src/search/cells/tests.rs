@@ -70,7 +70,7 @@ fn source<R>(
 
 /// The resident bytes of each candidate, sorted.
 fn resident_of(rows: &Rows) -> BTreeMap<String, Vec<f64>> {
-    let sorted = |group: &Group| {
+    let sorted = |group: &CellRepeats| {
         let mut values = group.values_of("resident").to_vec();
         values.sort_by(f64::total_cmp);
         values

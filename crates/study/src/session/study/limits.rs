@@ -4,7 +4,7 @@
 use std::fs;
 
 use allocanary_sys::available::Available;
-use allocanary_sys::cgroups::Groups;
+use allocanary_sys::cgroups::ControlGroups;
 use allocanary_sys::sys::first_number;
 
 /// The maximum number of worker threads of a cell. Some threads are left for the rest of the machine.
@@ -16,7 +16,7 @@ pub fn most_threads() -> u64 {
     let all = [
         number("/proc/sys/kernel/threads-max"),
         number("/proc/sys/kernel/pid_max"),
-        Groups::own(&mut [0; 4096]).pids_limit().map(|limit| limit.value),
+        ControlGroups::own(&mut [0; 4096]).pids_limit().map(|limit| limit.value),
         user,
     ];
     const KEPT_BACK: u64 = 64;
