@@ -22,7 +22,7 @@ use allocanary_rows::job::Job;
 use allocanary_rows::provenance::Build;
 use allocanary_rows::sample::Sample;
 use allocanary_study::session::child::{Child, run_child};
-use allocanary_study::session::{Executor, Linked, Outcome, Roster};
+use allocanary_study::session::{CellOutcome, Executor, Linked, Roster};
 use allocanary_sys::proc::Status;
 use allocanary_sys::rng::Rng;
 use allocanary_text::units::{Bytes, Unit};
@@ -107,7 +107,7 @@ fn cell(candidate: &str, settings: BTreeMap<String, String>, workload: &str, thr
 
 /// Runs a cell as a study does.
 fn sample(roster: &Roster, cell: &Cell) -> Sample {
-    let Outcome::Row(sample) = Linked::new(roster).run(cell, DEADLINE, &NEVER) else {
+    let CellOutcome::Row(sample) = Linked::new(roster).run(cell, DEADLINE, &NEVER) else {
         panic!("{}: nobody stops it", cell.title())
     };
     assert!(sample.error.is_none(), "{}: {:?}", cell.title(), sample.error);

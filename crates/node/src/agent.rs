@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
-use allocanary_rows::fleet::{Machine, Own, Report, SCHEMA};
+use allocanary_rows::fleet::{Machine, NodeReport, Own, SCHEMA};
 use allocanary_sys::proc::Stat;
 use allocanary_sys::proc::stat::time;
 
@@ -308,7 +308,7 @@ impl<W: World> Agent<W> {
     }
 
     /// The report of the last count, if the agent has cost so much, and this process and its child have so many resident bytes.
-    pub fn report(&self, now: Duration, costs: &Costs, resident: u64) -> Report {
+    pub fn report(&self, now: Duration, costs: &Costs, resident: u64) -> NodeReport {
         let denied = self.known.values().filter(|one| one.is_denied()).count() as u64;
         let pods: BTreeSet<&String> = self.groups.keys().filter_map(|place| place.pod.as_ref()).collect();
         let own = Own {
@@ -325,7 +325,7 @@ impl<W: World> Agent<W> {
             nameless: pods.into_iter().filter(|uid| self.names.pod(uid).is_none()).count() as u64,
             sent: None,
         };
-        Report {
+        NodeReport {
             schema: SCHEMA,
             node: self.node.clone(),
             taken: self.counted.unwrap_or(0),

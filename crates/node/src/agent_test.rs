@@ -24,7 +24,7 @@ fn count(agent: &mut Agent<Fake>, now: Duration) {
     agent.count(now, &mut Reads::default());
 }
 
-fn report(agent: &Agent<Fake>) -> Report {
+fn report(agent: &Agent<Fake>) -> NodeReport {
     agent.report(Duration::ZERO, &Costs::default(), MIB)
 }
 

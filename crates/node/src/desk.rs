@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use allocanary_rows::fleet::{Report, Sent};
+use allocanary_rows::fleet::{NodeReport, Sent};
 use bytes::Bytes;
 
 use crate::metrics;
@@ -13,7 +13,7 @@ use crate::names::PodNames;
 use crate::server::{Get, HttpPage};
 
 /// How a report becomes a page for a person.
-pub type Show = fn(&Report) -> String;
+pub type Show = fn(&NodeReport) -> String;
 
 /// A page that was made, or why not.
 type Made = OnceLock<Result<Bytes, String>>;
@@ -22,7 +22,7 @@ type Made = OnceLock<Result<Bytes, String>>;
 #[derive(Debug, Default)]
 pub struct PublishedReport {
     /// The report.
-    pub report: Arc<Report>,
+    pub report: Arc<NodeReport>,
     /// UIDs of pods and IDs of containers that have no name.
     pub nameless: BTreeSet<String>,
     /// When the processes were counted.
@@ -34,7 +34,7 @@ pub struct PublishedReport {
 
 impl PublishedReport {
     /// A report of a count at this time.
-    pub fn new(report: Report, nameless: BTreeSet<String>, counted: Instant) -> PublishedReport {
+    pub fn new(report: NodeReport, nameless: BTreeSet<String>, counted: Instant) -> PublishedReport {
         PublishedReport { report: Arc::new(report), nameless, counted: Some(counted), ..PublishedReport::default() }
     }
 }
@@ -141,7 +141,7 @@ mod tests {
 
     static MADE: AtomicU32 = AtomicU32::new(0);
 
-    fn counted(report: &Report) -> String {
+    fn counted(report: &NodeReport) -> String {
         MADE.fetch_add(1, Ordering::Relaxed);
         report.node.clone()
     }
@@ -154,7 +154,7 @@ mod tests {
             Get::Now(get) => get(),
             Get::Later(_) => panic!("{path} comes at once"),
         };
-        let report = |node: &str| Report { node: node.into(), ..Report::default() };
+        let report = |node: &str| NodeReport { node: node.into(), ..NodeReport::default() };
         let show = |node: &str| desk.show(PublishedReport::new(report(node), BTreeSet::new(), Instant::now()));
         show("n1");
         show("n2");

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use allocanary_rows::fleet::{ContainerState, Report};
+use allocanary_rows::fleet::{ContainerState, NodeReport};
 use allocanary_text::outside::harmless;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
@@ -43,14 +43,14 @@ pub type Labels = Vec<(&'static str, String)>;
 pub type Series = Vec<(Labels, f64)>;
 
 /// Tells each metric that has a series, one after the other: all at once would be as large as the report.
-pub fn each(report: &Report, tell: &mut dyn FnMut(Metric) -> fmt::Result) -> fmt::Result {
+pub fn each(report: &NodeReport, tell: &mut dyn FnMut(Metric) -> fmt::Result) -> fmt::Result {
     let mut told = |metric: Metric| if metric.series.is_empty() { Ok(()) } else { tell(metric) };
     of_containers(&report.rows, &mut told)?;
     of_agent(report).into_iter().try_for_each(told)
 }
 
 /// The page.
-pub fn page(report: Arc<Report>) -> Result<String, fmt::Error> {
+pub fn page(report: Arc<NodeReport>) -> Result<String, fmt::Error> {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Snapshot(report)));
     let mut text = String::new();
@@ -74,7 +74,7 @@ fn of_prometheus(text: &str) -> String {
 }
 
 #[derive(Debug)]
-struct Snapshot(Arc<Report>);
+struct Snapshot(Arc<NodeReport>);
 
 impl Collector for Snapshot {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
@@ -180,7 +180,7 @@ fn of_containers(rows: &[ContainerState], tell: &mut dyn FnMut(Metric) -> fmt::R
     tell(gauge("allocanary_charged", help, bytes(), charged))
 }
 
-fn of_agent(report: &Report) -> Vec<Metric> {
+fn of_agent(report: &NodeReport) -> Vec<Metric> {
     let own = &report.own;
     let of = |label: &'static str, all: &[(&str, f64)]| -> Series {
         all.iter().map(|(name, value)| (vec![(label, name.to_string())], *value)).collect()
@@ -277,7 +277,7 @@ mod tests {
 
     fn text(rows: Vec<ContainerState>) -> String {
         let own = Own { cpu: 3.0, cpu_counts: 1.0, cpu_walks: 1.5, names: Some(5_000), ..Own::default() };
-        page(Arc::new(Report { rows, own, ..Report::default() })).unwrap()
+        page(Arc::new(NodeReport { rows, own, ..NodeReport::default() })).unwrap()
     }
 
     /// The series, with their values.

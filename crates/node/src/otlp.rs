@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use allocanary_rows::fleet::{Report, Sent};
+use allocanary_rows::fleet::{NodeReport, Sent};
 use bytes::Bytes;
 use hyper::Uri;
 use opentelemetry_proto::tonic::collector::metrics::v1::{ExportMetricsServiceRequest, ExportMetricsServiceResponse};
@@ -111,7 +111,7 @@ impl Sender {
     }
 
     /// The requests of a report.
-    fn pieces(&self, report: &Report) -> Result<Vec<Piece>, fmt::Error> {
+    fn pieces(&self, report: &NodeReport) -> Result<Vec<Piece>, fmt::Error> {
         let mut pieces = Vec::new();
         let (mut piece, mut points) = (Vec::new(), 0);
         metrics::each(report, &mut |metric| {
@@ -149,7 +149,7 @@ impl Sender {
         Ok(pieces)
     }
 
-    fn point(&self, labels: Labels, value: f64, report: &Report) -> NumberDataPoint {
+    fn point(&self, labels: Labels, value: f64, report: &NodeReport) -> NumberDataPoint {
         // A label without a value says nothing.
         let labels = labels.into_iter().filter(|(_, value)| !value.is_empty());
         NumberDataPoint {
@@ -162,7 +162,7 @@ impl Sender {
     }
 }
 
-fn request(report: &Report, metrics: Vec<Metric>) -> Bytes {
+fn request(report: &NodeReport, metrics: Vec<Metric>) -> Bytes {
     let scope = InstrumentationScope {
         name: "allocanary".into(),
         version: env!("CARGO_PKG_VERSION").into(),

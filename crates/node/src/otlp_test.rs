@@ -9,7 +9,7 @@ use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsPartialSucc
 
 use super::*;
 
-fn report(containers: usize) -> Report {
+fn report(containers: usize) -> NodeReport {
     let mut parts = Parts::default();
     parts.add(Part::Live, 7);
     let row = |at: usize| ContainerState {
@@ -22,12 +22,12 @@ fn report(containers: usize) -> Report {
         ..ContainerState::default()
     };
     let own = Own { cpu: 3.0, cpu_counts: 1.0, walks: 5, ..Own::default() };
-    Report {
+    NodeReport {
         node: "n1".into(),
         taken: 1_700_000_000_123,
         rows: (0..containers).map(row).collect(),
         own,
-        ..Report::default()
+        ..NodeReport::default()
     }
 }
 
@@ -86,7 +86,7 @@ fn as_prometheus(all: &[ResourceMetrics]) -> BTreeSet<Series> {
 }
 
 /// The series of the page.
-fn of_page(report: &Report) -> BTreeSet<Series> {
+fn of_page(report: &NodeReport) -> BTreeSet<Series> {
     let page = metrics::page(report.clone().into()).unwrap();
     let line = |line: &str| {
         let (series, value) = line.rsplit_once(' ').unwrap();

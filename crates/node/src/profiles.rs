@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use allocanary_rows::fleet::{ContainerState, Report};
+use allocanary_rows::fleet::{ContainerState, NodeReport};
 use bytes::Bytes;
 use hyper::StatusCode;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
@@ -92,7 +92,7 @@ async fn ask((pid, is_named): (u32, bool), queue: &Sender<ProfileRequest>, turns
 }
 
 /// The process that a query means, and whether it says so by names.
-fn pid(query: &str, report: &Report) -> Result<(u32, bool), PageRefusal> {
+fn pid(query: &str, report: &NodeReport) -> Result<(u32, bool), PageRefusal> {
     let bad = |why: String| PageRefusal { status: StatusCode::BAD_REQUEST, why };
     let mut wanted: [Option<String>; 4] = Default::default();
     for (key, value) in form_urlencoded::parse(query.as_bytes()) {
@@ -147,7 +147,7 @@ fn of_rows(rows: &[&ContainerState]) -> Result<u32, PageRefusal> {
 }
 
 /// The processes that have a profile, a line each.
-fn list(report: &Report) -> String {
+fn list(report: &NodeReport) -> String {
     let line = |row: &ContainerState, pid: &u32| {
         let names = [&row.namespace, &row.pod, &row.container].map(|name| plain(name));
         format!(
@@ -164,7 +164,7 @@ fn list(report: &Report) -> String {
 mod tests {
     use super::*;
 
-    fn report() -> Report {
+    fn report() -> NodeReport {
         let row = |pod: &str, container: &str, profiled: &[u32], unread| ContainerState {
             namespace: "shop".into(),
             pod: pod.into(),
@@ -178,7 +178,7 @@ mod tests {
             ContainerState { container: "my app\n.service".into(), profiled: vec![9], ..ContainerState::default() };
         let rows =
             vec![row("web-1", "web", &[5], 0), row("web-1", "log", &[], 2), row("web-2", "web", &[6, 7], 0), unit];
-        Report { rows, ..Report::default() }
+        NodeReport { rows, ..NodeReport::default() }
     }
 
     fn asked(query: &str) -> Result<u32, (u16, String)> {

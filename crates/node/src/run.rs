@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use allocanary_rows::fleet::{Machine, Report};
+use allocanary_rows::fleet::{Machine, NodeReport};
 use allocanary_sys::proc::Status;
 
 use crate::agent::Agent;
@@ -144,7 +144,7 @@ impl<'a, W: World> Runner<'a, W> {
         }
     }
 
-    fn report(&mut self) -> Report {
+    fn report(&mut self) -> NodeReport {
         self.charge(None);
         let child = self.look.child().map_or(0, |pid| resident(Status::of(pid)));
         self.agent.report(self.begun.elapsed(), &self.costs, resident(Status::own()) + child)
@@ -153,11 +153,11 @@ impl<'a, W: World> Runner<'a, W> {
 
 /// Counts once, reads every heap once that is worth it, and returns the report. The budget does not count here: somebody waits. Without an
 /// answer of the kubelet pods have their UIDs, and a problem says why.
-pub fn once(options: &Options, look: &mut dyn Look) -> Result<Report, String> {
+pub fn once(options: &Options, look: &mut dyn Look) -> Result<NodeReport, String> {
     once_in(Kernel::new(), options, look)
 }
 
-fn once_in<W: World>(world: W, options: &Options, look: &mut dyn Look) -> Result<Report, String> {
+fn once_in<W: World>(world: W, options: &Options, look: &mut dyn Look) -> Result<NodeReport, String> {
     let mut runner = Runner::new(world, options, look);
     if let Some((url, trust)) = &options.kubelet {
         runner.heard(runtime()?.block_on(fetch(url, trust)).and_then(|text| PodNames::parse(&text)));

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use allocanary_node::metrics;
-use allocanary_rows::fleet::{Bound, ContainerState, Own, PARTS, Parts, Report, Sent};
+use allocanary_rows::fleet::{Bound, ContainerState, NodeReport, Own, PARTS, Parts, Sent};
 use allocanary_testing::skipped::skipped;
 
 const RUNBOOKS: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/deploy/node/monitoring/runbooks.md");
@@ -53,7 +53,7 @@ fn told() -> BTreeSet<String> {
         ..ContainerState::default()
     };
     let own = Own { names: some, sent: Some(Sent::default()), ..Own::default() };
-    let page = metrics::page(Arc::new(Report { rows: vec![row], own, taken: 1, ..Report::default() })).unwrap();
+    let page = metrics::page(Arc::new(NodeReport { rows: vec![row], own, taken: 1, ..NodeReport::default() })).unwrap();
     let lines = page.lines().filter(|line| !line.starts_with('#'));
     lines.map(|line| line.split(['{', ' ']).next().unwrap().to_string()).collect()
 }

@@ -1,4 +1,4 @@
-//! What agents report about nodes, as values. An agent makes a [`Report`] of its node: a [`ContainerState`] for each container, whose [`Parts`]
+//! What agents report about nodes, as values. An agent makes a [`NodeReport`] of its node: a [`ContainerState`] for each container, whose [`Parts`]
 //! add up to the resident bytes. [`Fleet`] adds up the reports of many nodes by workload. Nothing here reads a process or a network.
 
 mod parts;
@@ -7,5 +7,5 @@ mod workloads;
 
 pub use allocanary_text::parts::{PARTS, Part, Parts};
 pub use parts::now;
-pub use report::{Bound, ContainerState, Follows, Machine, Own, Report, SCHEMA, Sent};
+pub use report::{Bound, ContainerState, Follows, Machine, NodeReport, Own, SCHEMA, Sent};
 pub use workloads::{Fleet, Workload, of_replica};

@@ -28,7 +28,7 @@ mod study;
 
 pub use builder::Builder;
 pub use earlier::{Earlier, other_file};
-pub use executor::{Executor, Outcome};
+pub use executor::{CellOutcome, Executor};
 pub use linked::Linked;
 pub use measurement::{Ended, Measured, Measurement, OutOfBudget, Planned, RunProgress, planned, prefix};
 pub use program::ProgramRunner;

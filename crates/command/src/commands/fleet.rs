@@ -8,7 +8,7 @@ use super::terminal;
 use crate::args::FleetFlags;
 use allocanary_node::client::{Trust, fetch_all};
 use allocanary_rows::error::{Error, Result};
-use allocanary_rows::fleet::{Fleet, Report};
+use allocanary_rows::fleet::{Fleet, NodeReport};
 use allocanary_screens::views::fleet;
 use allocanary_sys::{input, private};
 
@@ -42,15 +42,15 @@ pub fn run(flags: &FleetFlags) -> Result<ExitCode> {
 }
 
 /// The report of an agent or a file. The error names it.
-pub(super) fn read(node: &str) -> std::result::Result<Report, String> {
+pub(super) fn read(node: &str) -> std::result::Result<NodeReport, String> {
     read_all(&[node.to_string()])?.pop().expect("one answer for one node")
 }
 
 /// The reports of all, in their order: first those of files.
-fn read_all(nodes: &[String]) -> std::result::Result<Vec<std::result::Result<Report, String>>, String> {
+fn read_all(nodes: &[String]) -> std::result::Result<Vec<std::result::Result<NodeReport, String>>, String> {
     let is_url = |node: &&String| node.starts_with("http://") || node.starts_with("https://");
     let (agents, files): (Vec<&String>, Vec<&String>) = nodes.iter().partition(is_url);
-    let parsed = |node: &str, text: &str| Report::parse(text).map_err(|error| format!("{node}: {error}"));
+    let parsed = |node: &str, text: &str| NodeReport::parse(text).map_err(|error| format!("{node}: {error}"));
     let file = |node: &String| {
         let text = input::text(Path::new(node));
         text.map_err(|error| format!("{node}: {error}: wanted a URL or a file")).and_then(|text| parsed(node, &text))

@@ -14,7 +14,7 @@ use allocanary_node::look::{Counted, Counting, Look, LookReply, LookRequest, NoP
 use allocanary_node::metrics;
 use allocanary_node::run::{Options, once, run as serve};
 use allocanary_rows::error::{Error, Result};
-use allocanary_rows::fleet::{Fleet, Report};
+use allocanary_rows::fleet::{Fleet, NodeReport};
 use allocanary_screens::views::fleet;
 use allocanary_text::units::parse_duration;
 
@@ -55,7 +55,7 @@ fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
 }
 
 /// The page of one node.
-fn page(report: &Report) -> String {
+fn page(report: &NodeReport) -> String {
     fleet::page(&Fleet::of(vec![report.clone()]), None)
 }
 

@@ -14,7 +14,7 @@ use allocanary_measure::trial::steps::{WorkloadFacts, steps};
 use allocanary_measure::trial::verdict::judge;
 use allocanary_measure::trial::{Target, Variable};
 use allocanary_rows::error::{Error, Result};
-use allocanary_rows::fleet::Report;
+use allocanary_rows::fleet::NodeReport;
 use allocanary_screens::views::trial as reports;
 use allocanary_sys::private;
 use allocanary_text::paste::Words;
@@ -101,7 +101,7 @@ fn newest(replicas: &[Replica]) -> Option<&str> {
 }
 
 /// Files once, and agents again and again. A node that does not answer is told, and is asked again.
-fn read(flags: &TryFlags, target: &Target, time: Duration, every: Duration) -> Result<Vec<Report>> {
+fn read(flags: &TryFlags, target: &Target, time: Duration, every: Duration) -> Result<Vec<NodeReport>> {
     let (urls, paths): (Vec<&String>, Vec<&String>) = flags.nodes.iter().partition(|node| node.contains("://"));
     let mut reports = Vec::new();
     for path in paths {
@@ -166,14 +166,14 @@ fn read(flags: &TryFlags, target: &Target, time: Duration, every: Duration) -> R
 }
 
 /// Without the rows of other workloads.
-fn only(mut report: Report, target: &Target) -> Report {
+fn only(mut report: NodeReport, target: &Target) -> NodeReport {
     let (own, canary) = (target.workload(), target.canary());
     report.rows.retain(|row| row.workload == own || row.workload == canary);
     report
 }
 
 /// Whether the workload was on its node. If not, its file says that the node answered, and nothing else is kept of it.
-fn has_rows(report: &Report) -> bool {
+fn has_rows(report: &NodeReport) -> bool {
     !report.rows.is_empty()
 }
 
@@ -192,7 +192,7 @@ fn files(path: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// A file for each reading: what was read before an interruption is kept.
-fn save(folder: &Path, report: &Report) -> Result<()> {
+fn save(folder: &Path, report: &NodeReport) -> Result<()> {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
     let node: String = report.node.chars().map(plain).take(100).collect();
     let file = folder.join(format!("{node}-{}.json", report.taken));

@@ -39,7 +39,7 @@ use allocanary_text::outside::Look;
 use allocanary_text::paste::Words;
 use allocanary_text::units::show_duration;
 
-use answer::Job;
+use answer::TuneFacts;
 use shown::TuneOutput;
 use subject::Subject;
 
@@ -97,7 +97,8 @@ pub fn run(flags: &TuneFlags) -> Result<ExitCode> {
     };
     let mut shown = TuneOutput::new(&descriptions);
     let (file, interrupted) = (subject.file.clone(), watch_interrupts());
-    let job = cells::Job { executor: &*executor, cells: descriptions.clone(), file, budget: Some(budget), interrupted };
+    let job =
+        cells::SearchJob { executor: &*executor, cells: descriptions.clone(), file, budget: Some(budget), interrupted };
     let mut source = Cells::new(job, &target, store, &mut shown)?;
     kept::keep(&target, &group)?;
     terminal::tell(format_args!(
@@ -220,7 +221,7 @@ const MOST_TROUBLES: usize = 5;
 
 /// The whole answer, for a file. It also has the lines for every place, and a gate for CI.
 fn text(found: &Searched, subject: &Subject, findings: &Findings) -> String {
-    let job = &Job { text: &subject.job, holds: subject.holds };
+    let job = &TuneFacts { text: &subject.job, holds: subject.holds };
     let look = Look { color: false, ..terminal::look() };
     let recommendation = allocanary_screens::draw::wrapped(&answer::recommendation(found, job), look.width.into());
     let mut out = format!("{recommendation}\n\n{}", evidence(found, subject, findings, look, None));
@@ -235,7 +236,7 @@ fn text(found: &Searched, subject: &Subject, findings: &Findings) -> String {
 
 /// The evidence for the answer. `most` limits how many failures and notes are shown.
 fn evidence(found: &Searched, subject: &Subject, findings: &Findings, look: Look, most: Option<usize>) -> String {
-    let job = &Job { text: &subject.job, holds: subject.holds };
+    let job = &TuneFacts { text: &subject.job, holds: subject.holds };
     let width = usize::from(look.width);
     let mut out = answer::table(found, job, &look);
     let bars = most.is_none();
@@ -304,7 +305,7 @@ fn keep(folder: &Path, found: &Searched, file: &StudyFile, text: &str, findings:
 
 /// What the page says about the proof. It is the same as on the terminal: the page does not judge again.
 fn about(found: &Searched, subject: &Subject) -> About {
-    let job = &Job { text: &subject.job, holds: subject.holds };
+    let job = &TuneFacts { text: &subject.job, holds: subject.holds };
     About {
         question: "Which settings cost the least?".into(),
         metrics: found.goal.wanted().cloned().collect(),

@@ -7,7 +7,7 @@ use allocanary_heap::{Area, Part, Reading};
 use allocanary_inside::give_back::condition::Condition;
 use allocanary_measure::summary::{About, Findings, Fold};
 use allocanary_rows::Phase;
-use allocanary_rows::fleet::{ContainerState, Report};
+use allocanary_rows::fleet::{ContainerState, NodeReport};
 use allocanary_rows::job::Job;
 use allocanary_rows::program::Program;
 use allocanary_rows::sample::{CellAnswer, Sample};
@@ -133,7 +133,7 @@ fn findings(columns: &[(&'static str, u64)]) -> Findings {
 #[test]
 fn the_agents_page_has_a_series_of_one_metric_for_each_part() {
     let row = ContainerState { pod: "web-1".into(), parts: reading().parts(), ..ContainerState::default() };
-    let report = Report { rows: vec![row], ..Report::default() };
+    let report = NodeReport { rows: vec![row], ..NodeReport::default() };
     let page = allocanary_node::metrics::page(Arc::new(report)).unwrap();
     let series = |line: &str| {
         let rest = line.strip_prefix("allocanary_resident_bytes{")?;

@@ -23,10 +23,10 @@ use libc::user_regs_struct as Registers;
 use crate::give_back::chain::{self, Before, Chain, NOTHING};
 use crate::give_back::frame::{self, Extended};
 use crate::give_back::held::{Stopped, Traced, ends_by_signal, let_go};
-use crate::give_back::reader::Reader;
+use crate::give_back::reader::ThreadReader;
 use crate::give_back::remedy::{Argument, Does};
 use crate::give_back::steps::step;
-use crate::give_back::stopping::{self, Outcome};
+use crate::give_back::stopping::{self, StopOutcome};
 use crate::give_back::threads::Waiting;
 use crate::give_back::walks::Walks;
 use crate::give_back::way_back::WayBack;
@@ -42,7 +42,7 @@ const RESTARTED: [i64; 4] = [-512, -513, -514, -516];
 /// What was prepared before a thread is borrowed.
 pub struct Prepared<'a> {
     /// The process.
-    pub reader: &'a Reader,
+    pub reader: &'a ThreadReader,
     /// The stacks of its threads.
     pub walks: &'a RefCell<Walks>,
     /// The code by which a thread returns to its wait.
@@ -114,10 +114,10 @@ impl<'a> Borrowed<'a> {
         step();
         let stopped = stopping::stop(&mut Traced { pid, tid }).inspect_err(|_| let_go(pid, tid, 0));
         match stopped.map_err(|error| Refusal::of(pid, "stopping a thread", error))? {
-            Outcome::Still => {}
-            Outcome::Gone => return Ok(Taken::GoneOn),
-            Outcome::Late => return Err(Refusal::Late { pid, tid }),
-            Outcome::Never => return Err(Refusal::Never { pid, tid }),
+            StopOutcome::Still => {}
+            StopOutcome::Gone => return Ok(Taken::GoneOn),
+            StopOutcome::Late => return Err(Refusal::Late { pid, tid }),
+            StopOutcome::Never => return Err(Refusal::Never { pid, tid }),
         }
         step();
         let stop = Stopped { pid, tid };
@@ -188,7 +188,7 @@ impl<'a> Borrowed<'a> {
     }
 
     /// The memory of its process.
-    pub fn reader(&self) -> &Reader {
+    pub fn reader(&self) -> &ThreadReader {
         self.prepared.reader
     }
 

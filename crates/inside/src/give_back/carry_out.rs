@@ -10,7 +10,7 @@ use allocanary_heap::{Live, Memory};
 
 use crate::give_back::borrowed::{Borrowed, Prepared, Taken};
 use crate::give_back::places::CodeOwner;
-use crate::give_back::reader::Reader;
+use crate::give_back::reader::ThreadReader;
 use crate::give_back::remedy::{Argument, Does, FunctionCall};
 use crate::give_back::symbols::{CodeFunction, FunctionSearch, Functions};
 use crate::give_back::threads::{Threads, Waiting};
@@ -75,7 +75,7 @@ pub fn call_inside<T: Send>(
     let _blocked = Blocked::new();
     let inside = || {
         let notice = safety::check(pid)?;
-        let reader = Reader::open(pid)?;
+        let reader = ThreadReader::open(pid)?;
         let mut functions = searched(pid, &reader, names.iter().map(|name| (*name).to_string()))?;
         if let Some(name) = names.iter().find(|name| functions.all.iter().all(|one| one.name != **name)) {
             return Err(missing(pid, name));
@@ -109,14 +109,14 @@ pub fn has_function(pid: u32, remedy: &ReleaseCall) -> bool {
 }
 
 /// The functions with these names, and those that are needed to borrow a thread.
-fn searched(pid: u32, reader: &Reader, names: impl Iterator<Item = String>) -> Result<Functions, Refusal> {
+fn searched(pid: u32, reader: &ThreadReader, names: impl Iterator<Item = String>) -> Result<Functions, Refusal> {
     let wanted = FunctionSearch { names: names.collect(), to_borrow: true };
     Ok(Functions::find(pid, &wanted)?.within(reader.mappings()))
 }
 
 fn make(pid: u32, remedy: &ReleaseCall, calls: &[FunctionCall], limits: Limits) -> Result<Done, Refusal> {
     let notice = safety::check(pid)?;
-    let reader = Reader::open(pid)?;
+    let reader = ThreadReader::open(pid)?;
     let names: Vec<String> = remedy.names().collect();
     let functions = searched(pid, &reader, names.iter().cloned())?;
     let function = the_function(pid, remedy, &functions, &names)?;
@@ -132,7 +132,7 @@ fn make(pid: u32, remedy: &ReleaseCall, calls: &[FunctionCall], limits: Limits) 
 fn with_thread<T>(
     pid: u32,
     notice: i32,
-    reader: &Reader,
+    reader: &ThreadReader,
     functions: &Functions,
     terms: Terms,
     work: impl FnOnce(Borrowed) -> Result<T, Refusal>,
@@ -146,7 +146,7 @@ fn with_thread<T>(
     let mut unfit = Unfit::new();
     loop {
         // The mappings are read each time, because a stack grows, and its mapping with it.
-        let reader = Reader::open(pid)?;
+        let reader = ThreadReader::open(pid)?;
         let prepared = Prepared {
             reader: &reader,
             walks: &walks,

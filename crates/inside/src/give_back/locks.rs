@@ -9,7 +9,7 @@ use allocanary_heap::{Mapping, Memory, State};
 use allocanary_sys::proc::pids::tids;
 
 use crate::give_back::name_space;
-use crate::give_back::reader::Reader;
+use crate::give_back::reader::ThreadReader;
 
 /// The maximum of memory that is examined. An allocator's locks are in its library's data, and in the memory that it mapped
 /// first.
@@ -49,12 +49,12 @@ pub fn held(memory: &dyn Memory, tids: &[u32]) -> BTreeMap<u32, usize> {
 }
 
 /// A thread of the process that has locked a mutex of the dynamic loader.
-pub fn holder_of_loader(reader: &Reader, pid: u32) -> Option<u32> {
+pub fn holder_of_loader(reader: &ThreadReader, pid: u32) -> Option<u32> {
     holders_of_loader(reader, &tids(pid).unwrap_or_default()).into_iter().next()
 }
 
 /// Which of these threads have locked a mutex of the dynamic loader. The loader's data has few pages.
-pub fn holders_of_loader(reader: &Reader, tids: &[u32]) -> Vec<u32> {
+pub fn holders_of_loader(reader: &ThreadReader, tids: &[u32]) -> Vec<u32> {
     let mut held = BTreeMap::new();
     let is_loader = |one: &&Mapping| one.writable && !one.shared && name_space::is_loader(&one.name);
     for mapping in Memory::mappings(reader).iter().filter(is_loader) {

@@ -13,26 +13,26 @@ use crate::give_back::Refusal;
 
 /// The process.
 #[derive(Debug)]
-pub struct Reader {
+pub struct ThreadReader {
     pid: u32,
     mappings: Vec<Mapping>,
     memory: fs::File,
     none: Pages,
 }
 
-impl Reader {
+impl ThreadReader {
     /// Reads the mappings.
     #[expect(
         clippy::disallowed_methods,
         reason = "the memory of the process is written to, and only the command may do that"
     )]
-    pub fn open(pid: u32) -> Result<Reader, Refusal> {
+    pub fn open(pid: u32) -> Result<ThreadReader, Refusal> {
         let trouble = |what: &'static str| move |error: io::Error| Refusal::of(pid, what, error);
         let text = text(pid, Name::Maps).map_err(trouble("reading its mappings"))?;
         let mappings = parse_maps(text);
         let memory = fs::OpenOptions::new().read(true).write(true).open(path(pid, File::Mem));
         let memory = memory.map_err(trouble("opening its memory"))?;
-        Ok(Reader { pid, mappings, memory, none: Pages::default() })
+        Ok(ThreadReader { pid, mappings, memory, none: Pages::default() })
     }
 
     /// Whether these bytes are in private memory without a file. While a thread is stopped, nothing else is read or written: the file
@@ -74,7 +74,7 @@ impl Reader {
     }
 }
 
-impl Memory for Reader {
+impl Memory for ThreadReader {
     fn mappings(&self) -> &[Mapping] {
         &self.mappings
     }

@@ -27,7 +27,7 @@ pub trait Tracee {
 
 /// The thread's state after the request to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum StopOutcome {
     /// It is stopped.
     Still,
     /// It has ended, or was about to get a signal and has continued with it.
@@ -39,20 +39,20 @@ pub enum Outcome {
 }
 
 /// Waits until a thread that was asked to stop has done so.
-pub fn stop(thread: &mut dyn Tracee) -> io::Result<Outcome> {
+pub fn stop(thread: &mut dyn Tracee) -> io::Result<StopOutcome> {
     let (stop, is_late) = match wait(thread, PATIENCE)? {
         Stop::NotYet => (wait(thread, LAST)?, true),
         stop => (stop, false),
     };
     let signal = match stop {
-        Stop::NotYet => return Ok(Outcome::Never),
-        Stop::Ended => return Ok(Outcome::Gone),
-        Stop::By(0) if !is_late => return Ok(Outcome::Still),
+        Stop::NotYet => return Ok(StopOutcome::Never),
+        Stop::Ended => return Ok(StopOutcome::Gone),
+        Stop::By(0) if !is_late => return Ok(StopOutcome::Still),
         Stop::By(signal) => signal,
         Stop::AtCall => 0,
     };
     thread.let_go(signal);
-    Ok(if is_late { Outcome::Late } else { Outcome::Gone })
+    Ok(if is_late { StopOutcome::Late } else { StopOutcome::Gone })
 }
 
 /// Waits until a thread stops. [`Stop::NotYet`] if it has not stopped within `time`.
@@ -95,7 +95,7 @@ mod tests {
         }
     }
 
-    fn after(ms: u64, stop: Stop) -> (Outcome, Vec<i32>) {
+    fn after(ms: u64, stop: Stop) -> (StopOutcome, Vec<i32>) {
         let mut thread =
             Scripted { stops: Some((Duration::from_millis(ms), stop)), now: Duration::ZERO, let_go: Vec::new() };
         (super::stop(&mut thread).unwrap(), thread.let_go)
@@ -103,21 +103,21 @@ mod tests {
 
     #[test]
     fn a_thread_that_stops_in_time_stands_still_for_us() {
-        assert_eq!(after(0, Stop::By(0)), (Outcome::Still, vec![]));
-        assert_eq!(after(1_900, Stop::By(0)), (Outcome::Still, vec![]));
+        assert_eq!(after(0, Stop::By(0)), (StopOutcome::Still, vec![]));
+        assert_eq!(after(1_900, Stop::By(0)), (StopOutcome::Still, vec![]));
     }
 
     #[test]
     fn one_that_stops_too_late_or_at_a_signal_is_let_go_in_its_stop() {
-        assert_eq!(after(2_500, Stop::By(0)), (Outcome::Late, vec![0]));
-        assert_eq!(after(2_500, Stop::By(10)), (Outcome::Late, vec![10]));
-        assert_eq!(after(3, Stop::By(10)), (Outcome::Gone, vec![10]));
-        assert_eq!(after(3, Stop::AtCall), (Outcome::Gone, vec![0]));
-        assert_eq!(after(3_000, Stop::Ended), (Outcome::Gone, vec![]));
+        assert_eq!(after(2_500, Stop::By(0)), (StopOutcome::Late, vec![0]));
+        assert_eq!(after(2_500, Stop::By(10)), (StopOutcome::Late, vec![10]));
+        assert_eq!(after(3, Stop::By(10)), (StopOutcome::Gone, vec![10]));
+        assert_eq!(after(3, Stop::AtCall), (StopOutcome::Gone, vec![0]));
+        assert_eq!(after(3_000, Stop::Ended), (StopOutcome::Gone, vec![]));
     }
 
     #[test]
     fn one_that_never_stops_cannot_be_let_go_and_that_is_told() {
-        assert_eq!(after(60_000, Stop::By(0)), (Outcome::Never, vec![]));
+        assert_eq!(after(60_000, Stop::By(0)), (StopOutcome::Never, vec![]));
     }
 }

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use allocanary_rows::fleet::{ContainerState, Machine, Report};
+use allocanary_rows::fleet::{ContainerState, Machine, NodeReport};
 use serde::Serialize;
 
 use crate::trial::estimate::mean;
@@ -91,13 +91,18 @@ pub struct Replicas {
 
 /// All replicas of the target, and the container that was chosen. `changed` are the pods that a person names. Without them, the
 /// changed replicas are those of the canary; without a canary, those in which all lines are in force.
-pub fn find(reports: &[Report], target: &Target, lines: &[Variable], changed: &[String]) -> Result<Replicas, String> {
+pub fn find(
+    reports: &[NodeReport],
+    target: &Target,
+    lines: &[Variable],
+    changed: &[String],
+) -> Result<Replicas, String> {
     let [own, canary] = [target.workload(), target.canary()];
     let of = |row: &&ContainerState| {
         (row.workload == own || row.workload == canary)
             && target.namespace.as_ref().is_none_or(|namespace| *namespace == row.namespace)
     };
-    let all: Vec<(&Report, &ContainerState)> =
+    let all: Vec<(&NodeReport, &ContainerState)> =
         reports.iter().flat_map(|report| report.rows.iter().filter(of).map(move |row| (report, row))).collect();
     let namespaces: BTreeSet<&str> = all.iter().map(|(_, row)| row.namespace.as_str()).collect();
     if namespaces.len() > 1 {
@@ -146,7 +151,7 @@ pub fn find(reports: &[Report], target: &Target, lines: &[Variable], changed: &[
 }
 
 /// The container: the one that the target names, or the one with the most memory.
-fn container(all: &[(&Report, &ContainerState)], target: &Target) -> Result<String, String> {
+fn container(all: &[(&NodeReport, &ContainerState)], target: &Target) -> Result<String, String> {
     let mut bytes: BTreeMap<&str, u64> = BTreeMap::new();
     all.iter().for_each(|(_, row)| *bytes.entry(&row.container).or_default() += row.resident());
     let named = target.container.as_deref();
@@ -249,8 +254,8 @@ mod tests {
         }
     }
 
-    fn report(taken: u64, rows: Vec<ContainerState>) -> Report {
-        Report { schema: SCHEMA, node: "n".into(), taken, rows, ..Report::default() }
+    fn report(taken: u64, rows: Vec<ContainerState>) -> NodeReport {
+        NodeReport { schema: SCHEMA, node: "n".into(), taken, rows, ..NodeReport::default() }
     }
 
     fn target() -> Target {

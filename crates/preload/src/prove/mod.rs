@@ -20,7 +20,7 @@ use crate::line::JsonLine;
 use crate::proof::{self, add_exe, append};
 use crate::raw;
 use next::next;
-use reader::Reader;
+use reader::AllocatorReader;
 use value::ReadBack;
 
 mod jemalloc;
@@ -150,7 +150,7 @@ pub fn at_exit() {
 /// The request in the variable.
 struct Asked<'a> {
     name: &'a [u8],
-    reader: Reader,
+    reader: AllocatorReader,
     settings: &'a [u8],
 }
 
@@ -159,7 +159,7 @@ impl<'a> Asked<'a> {
         let text = &text[..text.iter().position(|byte| *byte == 0).unwrap_or(text.len())];
         let (name, rest) = split(text, b' ');
         let (reader, settings) = split(rest, b' ');
-        Asked { name, reader: Reader::named(reader), settings }
+        Asked { name, reader: AllocatorReader::named(reader), settings }
     }
 
     fn add_settings(&self, line: &mut JsonLine) {
@@ -215,9 +215,9 @@ mod tests {
     fn what_is_asked_for_is_a_name_a_reader_and_settings() {
         let asked = Asked::of(b"jemalloc@5.3.0 jemalloc narenas=number tcache=flag\0\0");
         assert_eq!((asked.name, asked.settings), (&b"jemalloc@5.3.0"[..], &b"narenas=number tcache=flag"[..]));
-        assert!(matches!(asked.reader, Reader::Jemalloc));
+        assert!(matches!(asked.reader, AllocatorReader::Jemalloc));
         let asked = Asked::of(b"snmalloc@0.7.6 snmalloc");
-        assert!(asked.settings.is_empty() && matches!(asked.reader, Reader::None));
+        assert!(asked.settings.is_empty() && matches!(asked.reader, AllocatorReader::None));
     }
 
     #[test]

@@ -11,7 +11,7 @@ pub const SCHEMA: u32 = 1;
 
 /// The report of one node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Report {
+pub struct NodeReport {
     /// The version of its format: [`SCHEMA`].
     pub schema: u32,
     /// The node's name.
@@ -208,7 +208,7 @@ impl ContainerState {
 /// A reader is told if a report's count is older than this.
 const OLD: Duration = Duration::from_secs(300);
 
-impl Report {
+impl NodeReport {
     /// A sentence about the age of its count at `now`, in milliseconds since 1970, if the count is old.
     pub fn old(&self, now: u64) -> Option<String> {
         let age = Duration::from_millis(now.saturating_sub(self.taken));
@@ -217,8 +217,8 @@ impl Report {
     }
 
     /// Parses a report. The error says what was wanted.
-    pub fn parse(text: &str) -> Result<Report, String> {
-        let report: Report = serde_json::from_str(text)
+    pub fn parse(text: &str) -> Result<NodeReport, String> {
+        let report: NodeReport = serde_json::from_str(text)
             .map_err(|error| format!("wanted the report of a node, as /report.json: {error}"))?;
         match report.schema {
             SCHEMA => Ok(report),
@@ -235,22 +235,22 @@ mod tests {
 
     #[test]
     fn a_report_is_read_back_and_a_later_schema_is_refused() {
-        let report = Report {
+        let report = NodeReport {
             schema: SCHEMA,
             node: "n1".into(),
             rows: vec![ContainerState { pod: "a\"\n".into(), quota_milli: Some(500), ..ContainerState::default() }],
-            ..Report::default()
+            ..NodeReport::default()
         };
         let text = serde_json::to_string(&report).unwrap();
-        assert_eq!(Report::parse(&text).unwrap(), report);
+        assert_eq!(NodeReport::parse(&text).unwrap(), report);
         let later = text.replacen("\"schema\":1", "\"schema\":2", 1);
-        assert!(Report::parse(&later).unwrap_err().contains("found 2"));
-        assert!(Report::parse("{}").unwrap_err().contains("/report.json"));
+        assert!(NodeReport::parse(&later).unwrap_err().contains("found 2"));
+        assert!(NodeReport::parse("{}").unwrap_err().contains("/report.json"));
     }
 
     #[test]
     fn a_count_that_is_old_is_told() {
-        let report = Report { node: "n1".into(), taken: 1_000_000, ..Report::default() };
+        let report = NodeReport { node: "n1".into(), taken: 1_000_000, ..NodeReport::default() };
         assert_eq!(report.old(1_000_000 + 300_000), None);
         assert_eq!(report.old(0), None, "a clock of another machine");
         let told = report.old(1_000_000 + 12 * 60_000).unwrap();

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::fleet::{Bound, ContainerState, Follows, Machine, Parts, Report};
+use crate::fleet::{Bound, ContainerState, Follows, Machine, NodeReport, Parts};
 
 /// The replicas of a workload's container on nodes of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,8 +62,8 @@ type Key = (String, String, String, String, Machine);
 
 impl Fleet {
     /// Adds reports up. If there are several reports of a node, the latest one counts.
-    pub fn of(reports: Vec<Report>) -> Fleet {
-        let mut latest: BTreeMap<String, Report> = BTreeMap::new();
+    pub fn of(reports: Vec<NodeReport>) -> Fleet {
+        let mut latest: BTreeMap<String, NodeReport> = BTreeMap::new();
         let mut machines: BTreeMap<String, BTreeSet<(Machine, String)>> = BTreeMap::new();
         for report in reports {
             machines.entry(report.node.clone()).or_default().insert((report.host.clone(), report.boot.clone()));
@@ -213,9 +213,9 @@ mod tests {
         }
     }
 
-    fn report(node: &str, cores: u32, taken: u64, rows: Vec<ContainerState>) -> Report {
+    fn report(node: &str, cores: u32, taken: u64, rows: Vec<ContainerState>) -> NodeReport {
         let host = Machine { cores, ..Machine::default() };
-        Report { schema: crate::fleet::SCHEMA, node: node.into(), taken, host, rows, ..Report::default() }
+        NodeReport { schema: crate::fleet::SCHEMA, node: node.into(), taken, host, rows, ..NodeReport::default() }
     }
 
     #[test]
@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn two_machines_with_one_name_are_told_and_no_figure_of_a_file_is_too_large() {
-        let on = |boot: &str, taken| Report {
+        let on = |boot: &str, taken| NodeReport {
             boot: boot.into(),
             ..report("a", 8, taken, vec![row("web-1", u64::MAX - 50)])
         };

@@ -8,7 +8,7 @@ mod github;
 mod json;
 mod markdown;
 
-use super::table::{self, Figure};
+use super::table::{self, NarrowFigure};
 use super::words;
 use allocanary_measure::summary::{Axis, CellKey, Compared, Comparison, Verdict};
 use allocanary_rows::Candidate;
@@ -112,7 +112,7 @@ fn narrow(
     let figure = |candidate: &Candidate, at: &Place| {
         let found = here.iter().find(|one| one.key.candidate == *candidate && column(&one.key) == *at);
         let Some(one) = found.map(|one| &one.comparison) else {
-            return Figure::plain("-".into());
+            return NarrowFigure::plain("-".into());
         };
         let change = match one.verdict {
             Verdict::Equal => "=".to_string(),
@@ -122,7 +122,7 @@ fn narrow(
         let interval = one
             .interval
             .map_or(String::new(), |(low, high)| format!(" [{}, {}]", words::brief(low), words::brief(high)));
-        Figure { verdict: Some(one.verdict), ..Figure::plain(format!("{change}{interval}")) }
+        NarrowFigure { verdict: Some(one.verdict), ..NarrowFigure::plain(format!("{change}{interval}")) }
     };
     let row = |candidate: &Candidate| (candidate.to_string(), columns.iter().map(|at| figure(candidate, at)).collect());
     let heads: Vec<String> = columns.iter().map(|at| head(at).replace('\n', ", ")).collect();

@@ -20,11 +20,11 @@ pub struct CandidateRow {
     /// Number of samples.
     pub n: usize,
     /// A figure for each metric.
-    pub figures: Vec<Figure>,
+    pub figures: Vec<CandidateMedian>,
 }
 
 /// One median.
-pub struct Figure {
+pub struct CandidateMedian {
     /// `412 ms`, or the number of failed cells, or `-`.
     pub median: String,
     /// `[400, 431]`; empty if there is no median.
@@ -122,20 +122,20 @@ fn rows(panel: &Panel, column: usize, metrics: &[Metric]) -> Vec<CandidateRow> {
         .collect()
 }
 
-fn figure(panel: &Panel, line: usize, column: usize, metric: &Metric) -> Figure {
+fn figure(panel: &Panel, line: usize, column: usize, metric: &Metric) -> CandidateMedian {
     let point = panel.lines[line].points[column].as_ref();
     let found = point.and_then(|point| point.get(&metric.name));
     if found.is_none() {
         let failed = point.map_or(0, |point| point.failed);
         let median = if failed > 0 { format!("{failed} failed") } else { "-".into() };
-        return Figure { median, interval: String::new(), mark: "", verdict: None };
+        return CandidateMedian { median, interval: String::new(), mark: "", verdict: None };
     }
     // If the first candidate's figure is 0, another 0 is equal, and any other value is infinitely more. If the first
     // candidate has no figure, the result is unknown.
     let first = panel.lines[0].points[column].as_ref().and_then(|point| point.get(&metric.name));
     let comparison = panel.comparison(&metric.name, line, column);
     let comparison = comparison.filter(|comparison| first.is_none() || !comparison.ratio().is_nan());
-    Figure {
+    CandidateMedian {
         median: words::median(metric, found),
         interval: words::interval(metric, found),
         mark: comparison.map_or("", mark),

@@ -19,7 +19,7 @@ use allocanary_text::units::Unit;
 
 pub use ending::ending;
 pub use grid::Grid;
-pub use narrow::{Figure, candidates};
+pub use narrow::{NarrowFigure, candidates};
 
 /// The report.
 pub const REPORT: ReportFormat = ReportFormat { name: "table", about: "tables and verdicts for a terminal", render };

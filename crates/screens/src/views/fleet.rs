@@ -206,7 +206,7 @@ fn map(largest: &[&Workload]) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use allocanary_rows::fleet::{Bound, ContainerState, Parts, Report, SCHEMA};
+    use allocanary_rows::fleet::{Bound, ContainerState, NodeReport, Parts, SCHEMA};
 
     fn row(pod: &str, workload: &str, live: u64, kept: u64) -> ContainerState {
         let mut parts = Parts::default();
@@ -228,7 +228,7 @@ mod tests {
     }
 
     fn fleet(cores: &[u32]) -> Fleet {
-        let report = |(at, cores): (usize, &u32)| Report {
+        let report = |(at, cores): (usize, &u32)| NodeReport {
             schema: SCHEMA,
             node: format!("n{at}"),
             host: Machine { cores: *cores, thp: "madvise".into(), page: 4096, arch: "x86_64".into() },
@@ -243,7 +243,7 @@ mod tests {
                 ContainerState { namespace: "<script>\u{1b}[31m".into(), ..row("x", "", 1, 0) },
             ],
             problems: vec!["2 processes may not be read".into()],
-            ..Report::default()
+            ..NodeReport::default()
         };
         Fleet::of(cores.iter().enumerate().map(report).collect())
     }

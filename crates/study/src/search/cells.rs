@@ -22,7 +22,7 @@ use allocanary_rows::sample::Sample;
 use allocanary_rows::version::Version;
 
 /// The job of a search.
-pub struct Job<'a> {
+pub struct SearchJob<'a> {
     /// What runs a cell.
     pub executor: &'a dyn Executor,
     /// The available cells.
@@ -47,7 +47,7 @@ pub trait SearchProgress {
 
 /// A source of rows.
 pub struct Cells<'a> {
-    job: Job<'a>,
+    job: SearchJob<'a>,
     /// The job as it is run. It has one candidate, which each stage replaces.
     study: Study,
     store: Store,
@@ -88,7 +88,12 @@ pub fn fresh_seed(file: &StudyFile) -> u64 {
 
 impl<'a> Cells<'a> {
     /// Reads the existing rows.
-    pub fn new(job: Job<'a>, target: &Target, store: Store, watch: &'a mut dyn SearchProgress) -> Result<Cells<'a>> {
+    pub fn new(
+        job: SearchJob<'a>,
+        target: &Target,
+        store: Store,
+        watch: &'a mut dyn SearchProgress,
+    ) -> Result<Cells<'a>> {
         let study = job.file.clone().check()?;
         let (mut known, mut failed, mut earlier) = (BTreeMap::new(), BTreeMap::new(), Earlier::default());
         let mut other = None;
@@ -155,7 +160,7 @@ impl Measure for Cells<'_> {
         let cells = self.planned(stage, candidates, repeats)?;
         let new: Vec<Cell> = cells.iter().filter(|cell| !self.known.contains_key(&cell.identity())).cloned().collect();
         self.watch.stage(stage, candidates.len(), &new);
-        let Job { executor, interrupted, .. } = self.job;
+        let SearchJob { executor, interrupted, .. } = self.job;
         let session = Session { executor, deadline: self.study.deadline, budget: None, interrupted };
         let started = executor.now();
         let mut failures = BTreeMap::new();

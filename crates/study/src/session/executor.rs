@@ -12,7 +12,7 @@ use allocanary_sys::clocks::monotonic_nanos;
 
 /// What became of a cell.
 #[derive(Clone, Debug)]
-pub enum Outcome {
+pub enum CellOutcome {
     /// It was measured, or it failed: what it measured, or the kind of failure, is in the row.
     Row(Box<Sample>),
     /// It was stopped before it ended. It has no row, not even a failed one: `--resume` runs it again.
@@ -22,7 +22,7 @@ pub enum Outcome {
 /// Runs cells, each in a fresh process.
 pub trait Executor {
     /// Runs a cell. It is killed after `deadline`, which is a failure, and as soon as `stop` is set.
-    fn run(&self, cell: &Cell, deadline: Duration, stop: &AtomicBool) -> Outcome;
+    fn run(&self, cell: &Cell, deadline: Duration, stop: &AtomicBool) -> CellOutcome;
 
     /// The builds of the user's files in these cells as they are now, by the names that the user gave. Cells of our own
     /// workloads have none.
@@ -47,16 +47,16 @@ pub(super) struct Ran {
 }
 
 /// Runs a process by `work`, and makes a row of what came of it, with the other work of the machine meanwhile.
-pub(super) fn row(cell: &Cell, provenance: &Provenance, stop: &AtomicBool, work: impl FnOnce() -> Ran) -> Outcome {
+pub(super) fn row(cell: &Cell, provenance: &Provenance, stop: &AtomicBool, work: impl FnOnce() -> Ran) -> CellOutcome {
     let started_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
     let load = Load::now();
     let Ran { sample, wall, builds } = work();
     if stop.load(Ordering::Relaxed) {
-        return Outcome::Stopped;
+        return CellOutcome::Stopped;
     }
     let sample = sample.unwrap_or_else(|failure| Sample { error: Some(failure), ..Sample::empty(cell, provenance) });
     let load = Some(load.until_now());
-    Outcome::Row(Box::new(Sample { wall_us: wall.as_micros() as u64, started_ms, builds, load, ..sample }))
+    CellOutcome::Row(Box::new(Sample { wall_us: wall.as_micros() as u64, started_ms, builds, load, ..sample }))
 }
 
 #[cfg(test)]
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
     use allocanary_rows::job::Job;
 
-    fn ran(stop: &AtomicBool) -> Outcome {
+    fn ran(stop: &AtomicBool) -> CellOutcome {
         let cell = Cell::new("system", "system", Job::workload("small", 1));
         let provenance = Provenance::here();
         row(&cell, &provenance, stop, || Ran {
@@ -76,13 +76,13 @@ mod tests {
 
     #[test]
     fn the_machines_other_work_stands_in_every_row() {
-        let Outcome::Row(row) = ran(&AtomicBool::new(false)) else { panic!("it was not stopped") };
+        let CellOutcome::Row(row) = ran(&AtomicBool::new(false)) else { panic!("it was not stopped") };
         assert_eq!((row.wall_us, row.builds["./program"].as_str()), (7, "ab"));
         assert!(row.started_ms > 0 && row.load.is_some_and(|load| load.cpus > 0 && load.average >= 0.0), "{row:?}");
     }
 
     #[test]
     fn a_cell_that_was_stopped_has_no_row() {
-        assert!(matches!(ran(&AtomicBool::new(true)), Outcome::Stopped));
+        assert!(matches!(ran(&AtomicBool::new(true)), CellOutcome::Stopped));
     }
 }

@@ -5,7 +5,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use super::executor::{Executor, Outcome, Ran, row};
+use super::executor::{CellOutcome, Executor, Ran, row};
 use crate::program::cause::{cause, killed_for_memory};
 use crate::session::Roster;
 use crate::session::child::{Child, Ended, run_child};
@@ -31,7 +31,7 @@ impl<'a> Linked<'a> {
 }
 
 impl Executor for Linked<'_> {
-    fn run(&self, cell: &Cell, deadline: Duration, stop: &AtomicBool) -> Outcome {
+    fn run(&self, cell: &Cell, deadline: Duration, stop: &AtomicBool) -> CellOutcome {
         row(cell, &self.provenance, stop, || {
             let kills_before = sys::memory_kills();
             let (sample, wall) = match self.start(cell, deadline, stop) {

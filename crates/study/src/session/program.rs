@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use super::executor::{Executor, Outcome, Ran, row};
+use super::executor::{CellOutcome, Executor, Ran, row};
 use crate::program::Launcher;
 use allocanary_rows::Cell;
 use allocanary_rows::provenance::Provenance;
@@ -24,7 +24,7 @@ impl<'a> ProgramRunner<'a> {
 }
 
 impl Executor for ProgramRunner<'_> {
-    fn run(&self, cell: &Cell, deadline: Duration, stop: &AtomicBool) -> Outcome {
+    fn run(&self, cell: &Cell, deadline: Duration, stop: &AtomicBool) -> CellOutcome {
         row(cell, &self.provenance, stop, || {
             // Of each cell anew: the program may be built again while its study runs.
             let builds = self.builds(&mut std::iter::once(cell));

@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::session::{Executor, Outcome};
+use crate::session::{CellOutcome, Executor};
 use allocanary_rows::Cell;
 use allocanary_rows::error::Result;
 use allocanary_rows::sample::Sample;
@@ -57,8 +57,8 @@ impl Session<'_> {
                 return Ok(Ending::Interrupted(left));
             }
             match self.executor.run(cell, self.deadline, self.interrupted) {
-                Outcome::Row(sample) => row(&sample)?,
-                Outcome::Stopped => return Ok(Ending::Interrupted(left)),
+                CellOutcome::Row(sample) => row(&sample)?,
+                CellOutcome::Stopped => return Ok(Ending::Interrupted(left)),
             }
         }
         Ok(Ending::Finished)

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::executor::{Executor, Outcome};
+use super::executor::{CellOutcome, Executor};
 use allocanary_facts::environment::Environment;
 use allocanary_rows::Cell;
 use allocanary_rows::description::{Description, WorkloadDescription};
@@ -76,7 +76,7 @@ impl<'a> Scripted<'a> {
 }
 
 impl Executor for Scripted<'_> {
-    fn run(&self, cell: &Cell, _deadline: Duration, stop: &AtomicBool) -> Outcome {
+    fn run(&self, cell: &Cell, _deadline: Duration, stop: &AtomicBool) -> CellOutcome {
         self.ran.borrow_mut().push(cell.clone());
         let provenance = provenance();
         let line = (self.line.borrow_mut())(cell);
@@ -84,7 +84,7 @@ impl Executor for Scripted<'_> {
         let (sample, wall) = match line {
             ScriptStep::Interrupts => {
                 stop.store(true, Ordering::Relaxed);
-                return Outcome::Stopped;
+                return CellOutcome::Stopped;
             }
             ScriptStep::Answers(answer, wall) => {
                 (Sample { answer: Some(*answer), ..Sample::empty(cell, &provenance) }, wall)
@@ -94,7 +94,7 @@ impl Executor for Scripted<'_> {
             }
         };
         self.now.set(self.now.get() + wall);
-        Outcome::Row(Box::new(Sample { wall_us: wall.as_micros() as u64, started_ms, ..sample }))
+        CellOutcome::Row(Box::new(Sample { wall_us: wall.as_micros() as u64, started_ms, ..sample }))
     }
 
     fn now(&self) -> Duration {

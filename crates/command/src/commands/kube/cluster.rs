@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::process::{Command, Stdio};
 
-use allocanary_rows::fleet::Report;
+use allocanary_rows::fleet::NodeReport;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -108,11 +108,11 @@ impl Cluster {
     }
 
     /// What an agent tells, through the API server.
-    pub fn report(&self, agent: &Agent) -> Result<Report, String> {
+    pub fn report(&self, agent: &Agent) -> Result<NodeReport, String> {
         let Agent { name, namespace, node, port } = agent;
         let path = format!("/api/v1/namespaces/{namespace}/pods/{name}:{port}/proxy/report.json");
         let told = |error: String| format!("node {node}: {error}");
-        self.ask(["get", TIMEOUT, "--raw", &path]).and_then(|text| Report::parse(&text)).map_err(told)
+        self.ask(["get", TIMEOUT, "--raw", &path]).and_then(|text| NodeReport::parse(&text)).map_err(told)
     }
 
     /// A pod that is on a node.

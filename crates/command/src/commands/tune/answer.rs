@@ -7,7 +7,7 @@ use allocanary_rows::Candidate;
 use allocanary_screens::draw::wrapped;
 use allocanary_screens::report::lines::Lines;
 use allocanary_screens::report::places::{PasteTarget, places};
-use allocanary_screens::report::table::{self, Figure};
+use allocanary_screens::report::table::{self, NarrowFigure};
 use allocanary_screens::report::wrapper::Wrapper;
 use allocanary_screens::report::{anatomies, paste, words};
 use allocanary_study::search::Searched;
@@ -16,7 +16,7 @@ use allocanary_study::search::space::limits;
 use allocanary_text::outside::Look;
 
 /// Facts for the words, in addition to the rows.
-pub struct Job<'a> {
+pub struct TuneFacts<'a> {
     /// What was measured, and its size: `server, 40 threads on 40 emulated cores`.
     pub text: &'a str,
     /// A sentence that limits the answer: for which programs and hosts it is valid.
@@ -24,7 +24,7 @@ pub struct Job<'a> {
 }
 
 /// The finalists, one line for each: figures, and changes against the present candidate.
-pub fn table(found: &Searched, job: &Job, look: &Look) -> String {
+pub fn table(found: &Searched, job: &TuneFacts, look: &Look) -> String {
     let metrics: Vec<&Metric> = found.goal.wanted().collect();
     let row = |(candidate, group): &(Candidate, CellRepeats)| {
         let finalist = found.finalists.iter().find(|finalist| finalist.candidate == *candidate);
@@ -35,7 +35,11 @@ pub fn table(found: &Searched, job: &Job, look: &Look) -> String {
                 Some(guard) => finalist.guards.get(guard).map(in_guard),
             });
             let (change, verdict) = change.unzip();
-            Figure { median: words::median(metric, estimate.as_ref()), change: change.unwrap_or_default(), verdict }
+            NarrowFigure {
+                median: words::median(metric, estimate.as_ref()),
+                change: change.unwrap_or_default(),
+                verdict,
+            }
         });
         let note = match finalist {
             None if *candidate == found.present => " (what you have)".to_string(),
@@ -111,7 +115,7 @@ fn verdict(finalist: &Finalist) -> Verdict {
 }
 
 /// The recommendation in one paragraph: what it saves, and what it costs.
-pub fn recommendation(found: &Searched, job: &Job) -> String {
+pub fn recommendation(found: &Searched, job: &TuneFacts) -> String {
     let objective = &found.goal.objective;
     let present = &found.present;
     let Some(best) = found.recommended() else { return keep(found, job) };
@@ -147,7 +151,7 @@ pub fn recommendation(found: &Searched, job: &Job) -> String {
 }
 
 /// What the answer is based on, and where it is not valid.
-pub fn remark(found: &Searched, job: &Job) -> String {
+pub fn remark(found: &Searched, job: &TuneFacts) -> String {
     let n = found.fresh.first().map_or(0, |(_, group)| group.values_of(&found.goal.objective.name).len());
     format!(
         "{} candidates were tried; the figures are of {n} fresh processes of each finalist. {}",
@@ -158,7 +162,7 @@ pub fn remark(found: &Searched, job: &Job) -> String {
 }
 
 /// The answer if no candidate is better: the nearest one, and the reason.
-fn keep(found: &Searched, job: &Job) -> String {
+fn keep(found: &Searched, job: &TuneFacts) -> String {
     let (present, objective) = (&found.present, &found.goal.objective);
     let mut text = format!(
         "Keep what you have, {present}: of {} candidates none is clearly better in {} within the limits, for {}.",
@@ -258,7 +262,7 @@ fn capital(text: &str) -> String {
 }
 
 /// The answer as one value. Every output uses it.
-pub fn decided(found: &Searched, job: &Job) -> Decided {
+pub fn decided(found: &Searched, job: &TuneFacts) -> Decided {
     let best = found.recommended();
     let candidate = best.map_or(&found.present, |best| &best.candidate);
     let estimate = found.group(candidate).and_then(|group| Estimate::of(group.values_of(&found.goal.objective.name)));
@@ -401,7 +405,7 @@ mod tests {
     #[test]
     fn a_recommendation_says_what_it_saves_what_it_costs_and_what_held_the_rest() {
         let found = found(20.0, 990.0);
-        let job = Job { text: "server, 40 threads on 40 cores", holds: "Another job needs a search of its own." };
+        let job = TuneFacts { text: "server, 40 threads on 40 cores", holds: "Another job needs a search of its own." };
         let text = recommendation(&found, &job);
         for said in [
             "Use jemalloc:narenas=1,tcache=false instead of jemalloc: resident 20.1 MiB instead of 95.4 MiB, -79 %",
@@ -445,7 +449,7 @@ mod tests {
     #[test]
     fn keep_what_you_have_names_the_nearest_and_why() {
         let found = found(12.0, 500.0);
-        let job = Job { text: "server", holds: "" };
+        let job = TuneFacts { text: "server", holds: "" };
         let text = recommendation(&found, &job);
         assert!(
             text.starts_with("Keep what you have, jemalloc: of 26 candidates none is clearly better in resident"),
@@ -459,16 +463,16 @@ mod tests {
     fn a_promise_that_is_not_sure_is_called_undecided() {
         let mut found = found(12.0, 500.0);
         found.finalists[0].objective.interval = Some((0.3, 1.1));
-        let text = recommendation(&found, &Job { text: "server", holds: "" });
+        let text = recommendation(&found, &TuneFacts { text: "server", holds: "" });
         assert!(text.contains("resident undecided -87 %") && text.contains("repeats would decide"), "{text}");
         found.finalists[0].failed = (3, 0);
-        assert!(recommendation(&found, &Job { text: "server", holds: "" }).contains("; 3 runs failed."));
+        assert!(recommendation(&found, &TuneFacts { text: "server", holds: "" }).contains("; 3 runs failed."));
     }
 
     #[test]
     fn the_repeats_for_a_limit_are_those_of_its_own_side() {
         let mut found = found(20.0, 990.0);
-        let text = |found: &Searched| recommendation(found, &Job { text: "server", holds: "" });
+        let text = |found: &Searched| recommendation(found, &TuneFacts { text: "server", holds: "" });
         found.finalists[0].guards[0].2 = Standing::Open;
         // The limit is 5 % less throughput. A value of 4 % less is nearer to the limit than one of 4 % more.
         let near = |found: &mut Searched, ratio: f64| {

@@ -15,7 +15,7 @@ use allocanary_measure::metrics::metric_of_all;
 use allocanary_rows::Cell;
 use allocanary_rows::Spec;
 use allocanary_rows::error::{Error, Result};
-use allocanary_study::session::{Executor, Linked, Outcome, Roster, StudyFile, plan};
+use allocanary_study::session::{CellOutcome, Executor, Linked, Roster, StudyFile, plan};
 use allocanary_sys::sys;
 use allocanary_trace::format::Marks;
 use allocanary_trace::placed::{PAGE, Placed};
@@ -100,8 +100,8 @@ impl Replay {
         let elsewhere = elsewhere.map(whole).transpose()?;
         let cell = self.cell(&whole(file.path())?, elsewhere.as_deref())?;
         let row = match Linked::new(&self.roster).run(&cell, self.deadline, watch_interrupts()) {
-            Outcome::Stopped => return Err(Error::Interrupted),
-            Outcome::Row(row) => row,
+            CellOutcome::Stopped => return Err(Error::Interrupted),
+            CellOutcome::Row(row) => row,
         };
         let cpu = metric_of_all("cpu").of(&row);
         if let Some(failure) = row.error {

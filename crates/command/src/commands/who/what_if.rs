@@ -16,7 +16,7 @@ use crate::args::{OutputFlags, WhoFlags};
 use allocanary_measure::summary::LEAST_SAMPLES;
 use allocanary_rows::error::{Error, Result};
 use allocanary_screens::draw::short;
-use allocanary_screens::views::who::what_if::Report;
+use allocanary_screens::views::who::what_if::WhatIfView;
 use allocanary_text::outside::harmless_lines;
 use allocanary_trace::placed::Placed;
 use allocanary_trace::prepare::{Elsewhere, write_elsewhere};
@@ -49,7 +49,7 @@ pub fn run(flags: &WhoFlags, site: &str, wanted: Option<MomentChoice>, by: By) -
     let stacks = trace.stacks()?;
     let mut names = FrameNames::of(&stacks).with_map_of(&flags.trace);
     let found = measured(flags, &trace, &stacks, &mut names, site, wanted, by)?;
-    let (report, look) = (Report::of(&found), terminal::look());
+    let (report, look) = (WhatIfView::of(&found), terminal::look());
     let text = match flags.output {
         OutputFlags { json: true, .. } => report.json(),
         OutputFlags { short: true, .. } => harmless_lines(&short(&[report.answer()], &look)).into_owned(),

@@ -4,7 +4,7 @@
 use maud::{Markup, html};
 
 use crate::draw::markup::{candidate, prose};
-use crate::report::figures::{self, Figure, FigureBlock};
+use crate::report::figures::{self, CandidateMedian, FigureBlock};
 use allocanary_measure::summary::{Section, Verdict};
 
 /// The head of the study at `place`. If `several` studies are on the page, the head has the study's question.
@@ -60,7 +60,7 @@ fn table(section: &Section, blocks: &[FigureBlock]) -> Markup {
     }
 }
 
-fn cell(figure: &Figure) -> Markup {
+fn cell(figure: &CandidateMedian) -> Markup {
     let class = match figure.verdict {
         Some(Verdict::Better) => Some("better"),
         Some(Verdict::Worse) => Some("worse"),

@@ -16,11 +16,11 @@ use allocanary_text::units::Unit;
 /// A candidate and its figures.
 struct Row {
     name: String,
-    figures: Vec<Figure>,
+    figures: Vec<NarrowFigure>,
 }
 
 /// A figure of a candidate.
-pub struct Figure {
+pub struct NarrowFigure {
     /// `47.0 MiB`.
     pub median: String,
     /// `-57 %`; empty for the candidate with which the others are compared.
@@ -29,10 +29,10 @@ pub struct Figure {
     pub verdict: Option<Verdict>,
 }
 
-impl Figure {
+impl NarrowFigure {
     /// A text without a change.
-    pub fn plain(median: String) -> Figure {
-        Figure { median, change: String::new(), verdict: None }
+    pub fn plain(median: String) -> NarrowFigure {
+        NarrowFigure { median, change: String::new(), verdict: None }
     }
 
     /// The cell. If other figures of its column have a change, it has space for one, so that the medians are aligned.
@@ -225,19 +225,19 @@ fn named(panel: &Panel, line: usize, column: usize, common: Option<&str>) -> Str
 }
 
 /// `47.0 MiB -57 %`: the median, and the change against the first candidate if it is certain.
-fn figure(panel: &Panel, line: usize, column: usize, metric: &Metric) -> Figure {
+fn figure(panel: &Panel, line: usize, column: usize, metric: &Metric) -> NarrowFigure {
     let point = panel.lines[line].points[column].as_ref();
     match point.map(|point| (point.get(&metric.name), point.failed)) {
         Some((Some(found), _)) => {
             changed(words::median(metric, Some(found)), panel.comparison(&metric.name, line, column))
         }
-        Some((None, failed @ 1..)) => Figure::plain(format!("{failed} failed")),
-        _ => Figure::plain("-".into()),
+        Some((None, failed @ 1..)) => NarrowFigure::plain(format!("{failed} failed")),
+        _ => NarrowFigure::plain("-".into()),
     }
 }
 
 /// The same as [`figure`], in MiB without the unit, which is in the title.
-fn memory(panel: &Panel, line: usize, column: usize, rss: &Metric) -> Figure {
+fn memory(panel: &Panel, line: usize, column: usize, rss: &Metric) -> NarrowFigure {
     match panel.lines[line].points[column].as_ref().and_then(|point| point.get(&rss.name)) {
         Some(found) => changed(words::mebibytes(found.median), panel.comparison(&rss.name, line, column)),
         None => figure(panel, line, column, rss),
@@ -247,8 +247,8 @@ fn memory(panel: &Panel, line: usize, column: usize, rss: &Metric) -> Figure {
 /// The width of a change, such as `-8.6 %`.
 const CHANGE: usize = 6;
 
-fn changed(median: String, compared: Option<&Comparison>) -> Figure {
-    let Some(one) = compared else { return Figure::plain(median) };
+fn changed(median: String, compared: Option<&Comparison>) -> NarrowFigure {
+    let Some(one) = compared else { return NarrowFigure::plain(median) };
     let change = match one.verdict {
         Verdict::Equal => "=".into(),
         Verdict::Undecided => "?".into(),
@@ -256,12 +256,12 @@ fn changed(median: String, compared: Option<&Comparison>) -> Figure {
         _ if !one.ratio().is_finite() => "from 0".into(),
         _ => words::change(one.ratio()),
     };
-    Figure { median, change, verdict: Some(one.verdict) }
+    NarrowFigure { median, change, verdict: Some(one.verdict) }
 }
 
 /// A table with one or two lines for each candidate, and a line that says what `…` in its names stands for.
-pub fn candidates(heads: &[String], rows: Vec<(String, Vec<Figure>)>, look: &Look) -> String {
-    let row = |(name, figures): (String, Vec<Figure>)| Row { name, figures };
+pub fn candidates(heads: &[String], rows: Vec<(String, Vec<NarrowFigure>)>, look: &Look) -> String {
+    let row = |(name, figures): (String, Vec<NarrowFigure>)| Row { name, figures };
     let (table, common) = fitted(heads, &[(None, rows.into_iter().map(row).collect())], heads.len(), look);
     let common = common.map_or(String::new(), |common| format!("{}\n", wrapped(&format!("… is {common}."), look)));
     format!("{table}\n{common}")

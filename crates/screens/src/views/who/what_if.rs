@@ -62,21 +62,21 @@ impl Changes {
 }
 
 /// One answer of `who --what-if`.
-pub struct Report<'a> {
+pub struct WhatIfView<'a> {
     what_if: &'a WhatIf,
     /// The candidate, and the changes.
     changes: Option<(&'a str, Changes)>,
     advice: Option<Advice>,
 }
 
-impl<'a> Report<'a> {
+impl<'a> WhatIfView<'a> {
     /// Compares the replays.
-    pub fn of(what_if: &'a WhatIf) -> Report<'a> {
+    pub fn of(what_if: &'a WhatIf) -> WhatIfView<'a> {
         let replays = what_if.replays.as_ref().ok();
         let changes =
             replays.and_then(|(candidate, ways)| Changes::of(ways).map(|changes| (candidate.as_str(), changes)));
         let advice = changes.as_ref().and_then(|(_, changes)| Advice::of(what_if, changes));
-        Report { what_if, changes, advice }
+        WhatIfView { what_if, changes, advice }
     }
 
     /// The answer in words.

@@ -58,8 +58,13 @@ fn source<R>(
 ) -> Result<(R, Vec<Cell>)> {
     let (scripted, interrupted, mut silent) = (Scripted::by(line), AtomicBool::new(false), Silent);
     let file = StudyFile::parse("test", "candidates = ['system']\nworkloads = ['small']\nthreads = [1]\n").unwrap();
-    let job =
-        Job { executor: &scripted, cells: described(), file, budget: Some(10 * SECOND), interrupted: &interrupted };
+    let job = SearchJob {
+        executor: &scripted,
+        cells: described(),
+        file,
+        budget: Some(10 * SECOND),
+        interrupted: &interrupted,
+    };
     let target = Target::Folder(folder.to_path_buf());
     let store = Store::open(&target, true)?;
     let mut cells = Cells::new(job, &target, store, &mut silent)?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tempfile::tempdir;
 
 use super::*;
-use crate::session::{Executor, Outcome, ScriptStep, Scripted};
+use crate::session::{CellOutcome, Executor, ScriptStep, Scripted};
 use allocanary_rows::Cell;
 use allocanary_rows::job::Job;
 use std::sync::atomic::AtomicBool;
@@ -14,8 +14,8 @@ fn row() -> Sample {
     let cell = Cell::new("system", "system", Job::workload("small", 1));
     let scripted = Scripted::new([ScriptStep::Answers(Box::default(), Duration::from_secs(1))]);
     match scripted.run(&cell, Duration::MAX, &AtomicBool::new(false)) {
-        Outcome::Row(sample) => *sample,
-        Outcome::Stopped => unreachable!("the script answers"),
+        CellOutcome::Row(sample) => *sample,
+        CellOutcome::Stopped => unreachable!("the script answers"),
     }
 }
 

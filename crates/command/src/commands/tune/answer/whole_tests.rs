@@ -20,7 +20,7 @@ use allocanary_rows::error::Result;
 use allocanary_rows::load::Load;
 use allocanary_rows::sample::{CellAnswer, Failure, FailureKind, Latency, Sample};
 use allocanary_study::program::runtimes;
-use allocanary_study::search::cells::{Cells, Job, SearchProgress};
+use allocanary_study::search::cells::{Cells, SearchJob, SearchProgress};
 use allocanary_study::search::goal::{Goal, GoalSource};
 use allocanary_study::search::space::{Rest, Space};
 use allocanary_study::search::whole::{Plan, Searched, search};
@@ -90,7 +90,7 @@ struct Found {
 
 impl Found {
     fn answer(&self) -> String {
-        let job = answer::Job { text: "small, 4 threads", holds: "" };
+        let job = answer::TuneFacts { text: "small, 4 threads", holds: "" };
         let look = Look { color: false, width: 120 };
         format!("{}\n{}", answer::table(&self.searched, &job, &look), answer::recommendation(&self.searched, &job))
     }
@@ -117,7 +117,7 @@ fn found_among(
     let space = Space::new(&cells, None, None, 4, rest)?.of_runtime(runtime, Some(80 << 20));
     let text = format!("candidates = ['{present}']\nworkloads = ['small']\nthreads = [4]\n");
     let file = StudyFile::parse("test", &text)?;
-    let job = Job { executor: &scripted, cells: cells.clone(), file, budget, interrupted: &interrupted };
+    let job = SearchJob { executor: &scripted, cells: cells.clone(), file, budget, interrupted: &interrupted };
     let target = Target::Folder(folder.to_path_buf());
     let mut source = Cells::new(job, &target, Store::open(&target, true)?, &mut silent)?;
     let plan = Plan {

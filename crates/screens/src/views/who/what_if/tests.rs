@@ -69,7 +69,7 @@ What limits these figures
 
 #[test]
 fn a_terminal_of_80_columns_has_the_answer_first_and_what_to_do_last() {
-    let said = Report::of(&example()).text(&Look { color: false, width: 80 });
+    let said = WhatIfView::of(&example()).text(&Look { color: false, width: 80 });
     assert_eq!(said, TABLE, "{said}");
     assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
 }
@@ -80,7 +80,7 @@ fn a_site_without_a_survivor_has_no_figure_of_them() {
     if let Ok((_, ways)) = &mut one.replays {
         ways.survivors = Vec::new();
     }
-    let said = Report::of(&one).text(&Look { color: false, width: 80 });
+    let said = WhatIfView::of(&one).text(&Look { color: false, width: 80 });
     let line = said.replace('\n', " ");
     assert!(
         line.contains("and no block of `_sdsnewlen` lives. With the whole site elsewhere the heap keeps"),
@@ -93,7 +93,7 @@ fn a_site_without_a_survivor_has_no_figure_of_them() {
 #[test]
 fn without_a_replay_there_is_what_follows_from_the_trace_and_the_reason() {
     let one = WhatIf { replays: Err("--what-if: name one".into()), ..example() };
-    let report = Report::of(&one);
+    let report = WhatIfView::of(&one);
     let said = report.text(&Look { color: false, width: 80 });
     let line = said.replace('\n', " ");
     assert!(
@@ -113,7 +113,7 @@ fn without_a_replay_there_is_what_follows_from_the_trace_and_the_reason() {
 #[test]
 fn a_script_gets_the_same_in_plain_numbers() {
     let wanted = include_str!("golden.json");
-    let said = Report::of(&example()).json();
+    let said = WhatIfView::of(&example()).json();
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/views/who/what_if/golden.json");
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::write(file, &said).unwrap();
