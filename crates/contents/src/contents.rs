@@ -170,7 +170,7 @@ pub struct Leaked {
     pub rows: Vec<Lost>,
     /// Where they were allocated, the largest first, if a trace of the process was given.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub sites: Vec<Site>,
+    pub sites: Vec<LeakSite>,
     /// If the process has a sampled profile: how many of the blocks have their call site by it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sampled: Option<u64>,
@@ -181,7 +181,7 @@ pub struct Leaked {
 
 /// Leaked blocks that one call site has allocated.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Site {
+pub struct LeakSite {
     /// Its name; empty for blocks that the trace does not have.
     pub name: String,
     /// Blocks; by a profile, those that were sampled.
@@ -211,7 +211,7 @@ pub struct Lost {
     pub bytes: u64,
     /// The call sites of those that the process's profile has sampled, the one with the most blocks first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub sites: Vec<Site>,
+    pub sites: Vec<LeakSite>,
     /// The addresses of these, on their way to who names call sites.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sampled: Vec<u64>,

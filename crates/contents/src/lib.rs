@@ -41,6 +41,8 @@ mod texts;
 mod threads;
 mod wanted;
 
-pub use contents::{Contents, Copies, Holder, Inside, KindRow, Leaked, Lost, Retained, SCHEMA, Sampled, Site, Text};
+pub use contents::{
+    Contents, Copies, Holder, Inside, KindRow, LeakSite, Leaked, Lost, Retained, SCHEMA, Sampled, Text,
+};
 pub use take::{take, take_core};
 pub use wanted::ContentsRequest;

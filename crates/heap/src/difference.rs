@@ -9,7 +9,7 @@ use crate::{Part, Reading};
 
 /// A count before and after.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct CountChange {
     /// The name of the row, the arena or the sum.
     pub name: String,
     /// Bytes in the earlier reading.
@@ -18,7 +18,7 @@ pub struct Change {
     pub after: u64,
 }
 
-impl Change {
+impl CountChange {
     /// By how many bytes it grew.
     pub fn by(&self) -> i64 {
         self.after as i64 - self.before as i64
@@ -29,11 +29,11 @@ impl Change {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// Resident memory.
-    pub resident: Change,
+    pub resident: CountChange,
     /// All rows of both readings. The row that grew most is first.
-    pub rows: Vec<Change>,
+    pub rows: Vec<CountChange>,
     /// All arenas of both readings. The arena that grew most is first.
-    pub arenas: Vec<Change>,
+    pub arenas: Vec<CountChange>,
     /// By how many bytes live blocks grew.
     pub live: i64,
     /// By how many bytes the memory grew that allocators have beyond live blocks.
@@ -62,7 +62,7 @@ impl Difference {
         };
         let live = by(&[Part::Live]);
         let overhead = by(&OVERHEAD);
-        let resident = Change { name: "resident".into(), before: before.resident, after: after.resident };
+        let resident = CountChange { name: "resident".into(), before: before.resident, after: after.resident };
         Difference {
             rest: resident.by() - live - overhead,
             rows: changes(named(before), named(after)),
@@ -97,18 +97,18 @@ pub fn signed(bytes: i64) -> String {
     format!("{sign}{}", Bytes(bytes.unsigned_abs()))
 }
 
-fn changes(before: Vec<(String, u64)>, after: Vec<(String, u64)>) -> Vec<Change> {
-    let mut all: Vec<Change> = Vec::new();
+fn changes(before: Vec<(String, u64)>, after: Vec<(String, u64)>) -> Vec<CountChange> {
+    let mut all: Vec<CountChange> = Vec::new();
     for (name, bytes) in before {
         match all.iter_mut().find(|change| change.name == name) {
             Some(change) => change.before += bytes,
-            None => all.push(Change { name, before: bytes, after: 0 }),
+            None => all.push(CountChange { name, before: bytes, after: 0 }),
         }
     }
     for (name, bytes) in after {
         match all.iter_mut().find(|change| change.name == name) {
             Some(change) => change.after += bytes,
-            None => all.push(Change { name, before: 0, after: bytes }),
+            None => all.push(CountChange { name, before: 0, after: bytes }),
         }
     }
     all.sort_by_key(|change| std::cmp::Reverse(change.by()));

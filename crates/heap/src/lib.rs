@@ -51,7 +51,7 @@ pub use allocanary_walkers::{
 };
 pub use core_file::CoreFile;
 pub use counted::{Counted, counted, parse_smaps};
-pub use difference::{Change, Difference, signed};
+pub use difference::{CountChange, Difference, signed};
 pub use live::Live;
 pub use others::{Area, Sort};
 pub use reader::Reader;

@@ -74,10 +74,10 @@ pub mod walks;
 mod way_back;
 
 #[cfg(target_arch = "x86_64")]
-pub use carry_out::{Caller, call_inside, carry_out, has_function};
+pub use carry_out::{BorrowedCaller, call_inside, carry_out, has_function};
 pub use done::{CallDone, Done};
 #[cfg(not(target_arch = "x86_64"))]
-pub use elsewhere::{Caller, call_inside, carry_out, has_function};
+pub use elsewhere::{BorrowedCaller, call_inside, carry_out, has_function};
 pub use limits::Limits;
 pub use refusal::Refusal;
 pub use remedy::ReleaseCall;

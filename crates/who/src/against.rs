@@ -45,7 +45,7 @@ impl Before {
     /// The sites of a trace.
     pub fn of(found: &SiteReport) -> Before {
         let by = crate::fold::BYS.iter().find(|(_, by)| *by == found.by).map_or("", |(name, _)| name);
-        let holds = |site: &crate::Site| Holds { live: site.live, pinned: site.share.pinned };
+        let holds = |site: &crate::AllocationSite| Holds { live: site.live, pinned: site.share.pinned };
         Before {
             at: found.moment.name.into(),
             time: (found.moment.name == TIME).then_some(found.moment.nanos),
@@ -59,7 +59,7 @@ impl Before {
 
 /// A site in both traces. A site that only one trace has holds 0 bytes in the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct SiteChange {
     /// What it is called.
     pub name: String,
     /// The program or library that it is in.
@@ -70,7 +70,7 @@ pub struct Change {
     pub new: Holds,
 }
 
-impl Change {
+impl SiteChange {
     /// The growth of the bytes that it holds.
     pub fn growth(&self) -> i128 {
         i128::from(self.new.all()) - i128::from(self.old.all())
@@ -78,14 +78,14 @@ impl Change {
 }
 
 /// All sites of both, the one that grew most first. Sites that hold nothing in either are left out.
-pub fn changes(old: &Before, new: &Before) -> Vec<Change> {
+pub fn changes(old: &Before, new: &Before) -> Vec<SiteChange> {
     let mut known: HashMap<(&str, &str), usize> = HashMap::new();
-    let mut all: Vec<Change> = Vec::new();
+    let mut all: Vec<SiteChange> = Vec::new();
     for (is_new, before) in [(false, old), (true, new)] {
         for (name, module, holds) in before.sites.iter().filter(|(_, _, holds)| holds.all() > 0) {
             let at = *known.entry((name, module)).or_insert_with(|| {
                 let (old, new) = (Holds::default(), Holds::default());
-                all.push(Change { name: name.clone(), module: module.clone(), old, new });
+                all.push(SiteChange { name: name.clone(), module: module.clone(), old, new });
                 all.len() - 1
             });
             *(if is_new { &mut all[at].new } else { &mut all[at].old }) = *holds;
@@ -98,7 +98,7 @@ pub fn changes(old: &Before, new: &Before) -> Vec<Change> {
 
 /// Another version of a program or library may have another file name. A site that only the earlier trace has, and a site of the
 /// same name that only the later trace has, are one site if no third site has that name.
-fn under_new_names(all: Vec<Change>) -> Vec<Change> {
+fn under_new_names(all: Vec<SiteChange>) -> Vec<SiteChange> {
     let mut of_name: HashMap<&str, Vec<usize>> = HashMap::new();
     for (at, change) in all.iter().enumerate() {
         of_name.entry(&change.name).or_default().push(at);
@@ -121,7 +121,7 @@ fn under_new_names(all: Vec<Change>) -> Vec<Change> {
 
 /// Whether a site grew by more than this share of the old heap. The share is of the heap and not of the site, because a site of a
 /// few KiB doubles easily.
-pub fn is_beyond(change: &Change, old: &Before, most: f64) -> bool {
+pub fn is_beyond(change: &SiteChange, old: &Before, most: f64) -> bool {
     change.growth() as f64 > most * old.resident as f64
 }
 
@@ -145,7 +145,7 @@ mod tests {
         find("service", &events.taken(), None, &mut FrameNames::of(&stacks), By::Function, &Folding::default())
     }
 
-    fn told(changes: &[Change]) -> Vec<(&str, i128)> {
+    fn told(changes: &[SiteChange]) -> Vec<(&str, i128)> {
         changes.iter().map(|change| (change.name.as_str(), change.growth())).collect()
     }
 

@@ -3,7 +3,7 @@
 use allocanary_text::units::Bytes;
 
 use crate::fold::By;
-use crate::sites::{Site, SiteReport};
+use crate::sites::{AllocationSite, SiteReport};
 use crate::under::Under;
 
 /// A part of the heap below this share is not mentioned.
@@ -53,7 +53,7 @@ impl Choice {
 }
 
 /// The sites to name: the smallest number that together pin half of the pinned bytes, at most three.
-pub fn culprits(found: &SiteReport) -> Vec<&Site> {
+pub fn culprits(found: &SiteReport) -> Vec<&AllocationSite> {
     let pinned = found.pages.pinned();
     let mut sum = 0;
     let mut named = Vec::new();
@@ -154,7 +154,8 @@ fn there(found: &SiteReport, under: &Under) -> String {
 
 /// `` `dictAddRaw` and `_sdsnewlen` ``.
 fn names(found: &SiteReport) -> String {
-    let quote = |site: &&Site| if found.by == By::Thread { site.name.clone() } else { format!("`{}`", site.name) };
+    let quote =
+        |site: &&AllocationSite| if found.by == By::Thread { site.name.clone() } else { format!("`{}`", site.name) };
     let names: Vec<String> = culprits(found).iter().map(quote).collect();
     match names.split_last() {
         None => "sites without a stack".into(),
@@ -172,8 +173,11 @@ mod tests {
     /// Sites by name with MiB that they pin; MiB that are empty.
     fn found(sites: &[(&str, u64)], live: u64, empty: Option<u64>) -> SiteReport {
         let share = |pinned: u64| Share { pinned: pinned << 20, ..Share::default() };
-        let site =
-            |(name, pinned): &(&str, u64)| Site { name: (*name).into(), share: share(*pinned), ..Site::default() };
+        let site = |(name, pinned): &(&str, u64)| AllocationSite {
+            name: (*name).into(),
+            share: share(*pinned),
+            ..AllocationSite::default()
+        };
         let mut shares: Vec<Share> = sites.iter().map(|(_, pinned)| share(*pinned)).collect();
         shares.push(Share { live: live << 20, ..Share::default() });
         let holding = live + sites.iter().map(|(_, pinned)| pinned).sum::<u64>();

@@ -11,8 +11,8 @@ use crate::frame::{FunctionId, NamedFrame};
 use crate::groups::StackGroups;
 use crate::names::FrameNames;
 use crate::order::Order;
-use crate::sites::{OfStack, Site, SiteReport, stacks};
-use crate::tally::Taken;
+use crate::sites::{AllocationSite, OfStack, SiteReport, stacks};
+use crate::tally::BlockTally;
 
 /// The most functions from the site outwards, including the site.
 pub const DEPTH: usize = 12;
@@ -81,7 +81,7 @@ type Key = (usize, String, Option<Arc<FunctionId>>, String);
 
 /// The callers of the site of this name; `None` if there is no such site.
 pub fn of(
-    taken: &Taken,
+    taken: &BlockTally,
     resident: Option<&Resident>,
     groups: &StackGroups,
     names: &mut FrameNames<'_>,
@@ -94,7 +94,7 @@ pub fn of(
 
 /// The callers of several sites, by their names.
 pub fn all(
-    taken: &Taken,
+    taken: &BlockTally,
     resident: Option<&Resident>,
     groups: &StackGroups,
     names: &mut FrameNames<'_>,
@@ -108,12 +108,12 @@ pub fn all(
 }
 
 fn tree(
-    taken: &Taken,
+    taken: &BlockTally,
     of_stack: &HashMap<StackId, OfStack>,
     groups: &StackGroups,
     names: &mut FrameNames<'_>,
     found: &SiteReport,
-    of: &Site,
+    of: &AllocationSite,
     order: Order,
 ) -> Caller {
     let is_site = |group: &Option<usize>| group.is_some_and(|group| groups.sites[group].0 == of.name);

@@ -7,12 +7,12 @@ use crate::fold::{By, Folding, label, site};
 use crate::frame::{FunctionId, NamedFrame};
 use crate::labels::tell_apart;
 use crate::names::FrameNames;
-use crate::tally::{Taken, TraceTotals};
+use crate::tally::{BlockTally, TraceTotals};
 
 /// Stacks or threads in groups.
 #[derive(Clone, Debug, Default)]
 pub struct StackGroups {
-    /// The group of each of [`Taken::totals`]; `None` for allocations whose stack was not sampled.
+    /// The group of each of [`BlockTally::totals`]; `None` for allocations whose stack was not sampled.
     pub of: Vec<Option<usize>>,
     /// For each of them, whether the stack ends in the site, because its code has no unwinding tables, so that its callers are
     /// not known.
@@ -28,7 +28,13 @@ type Key = (String, Option<Arc<FunctionId>>, String, u32);
 
 impl StackGroups {
     /// Groups the totals. Only in a sample are there stacks without a group.
-    pub fn of(taken: &Taken, is_sample: bool, names: &mut FrameNames<'_>, by: By, folding: &Folding) -> StackGroups {
+    pub fn of(
+        taken: &BlockTally,
+        is_sample: bool,
+        names: &mut FrameNames<'_>,
+        by: By,
+        folding: &Folding,
+    ) -> StackGroups {
         let mut folding = folding.clone();
         if by != By::Thread && by != By::Module && !folding.is_off {
             let made = |totals: &TraceTotals| (names.stack(totals.key), totals.allocations, totals.bytes);

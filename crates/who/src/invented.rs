@@ -6,7 +6,7 @@ use allocanary_trace::stacks::{StackId, StackNode, Stacks};
 
 use crate::course::Span;
 use crate::moment::{Moment, MomentChoice};
-use crate::tally::{PackedBlock, Taken, Tally};
+use crate::tally::{BlockTally, PackedBlock, Tally};
 
 impl Moment {
     /// A moment by its time.
@@ -65,7 +65,7 @@ impl Events {
     }
 
     /// Ends the trace, and returns the totals.
-    pub fn taken(mut self) -> Taken {
+    pub fn taken(mut self) -> BlockTally {
         for Invented(address, made) in self.1 {
             self.0.remains(address, made);
         }

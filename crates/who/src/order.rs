@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use crate::answer::Choice;
-use crate::sites::{Site, SiteReport};
+use crate::sites::{AllocationSite, SiteReport};
 
 /// The figure by which sites are sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,8 +51,8 @@ impl Order {
     }
 
     /// The sites in this order. Of equal sites, the one that pins more is first.
-    pub fn sorted(self, found: &SiteReport) -> Vec<&Site> {
-        let mut sites: Vec<&Site> = found.sites.iter().collect();
+    pub fn sorted(self, found: &SiteReport) -> Vec<&AllocationSite> {
+        let mut sites: Vec<&AllocationSite> = found.sites.iter().collect();
         match self {
             Order::Pinned => {}
             Order::Requested => sites.sort_by_key(|site| Reverse(site.live)),
@@ -64,6 +64,6 @@ impl Order {
 }
 
 /// Growth in bytes a second; if it is not known, a value below all others.
-fn speed(site: &Site) -> f64 {
+fn speed(site: &AllocationSite) -> f64 {
     site.slope.as_ref().map_or(f64::NEG_INFINITY, |slope| slope.per_second)
 }

@@ -23,28 +23,30 @@ pub const TYPES: [(&str, &str); 6] = [
 
 /// What a profile is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Of {
+pub enum ProfileSource {
     /// A trace at a moment: all of [`TYPES`].
     Trace,
     /// The samples of a running process, with this mean distance in bytes: what is allocated and what is alive.
     Samples(u64),
 }
 
-impl Of {
+impl ProfileSource {
     /// How many of the types it has, and the one that a reader shows first.
     fn types(self) -> (&'static [(&'static str, &'static str)], &'static str) {
         match self {
-            Of::Trace => (&TYPES, "pinned_space"),
-            Of::Samples(_) => (&OF_SAMPLES, "inuse_space"),
+            ProfileSource::Trace => (&TYPES, "pinned_space"),
+            ProfileSource::Samples(_) => (&OF_SAMPLES, "inuse_space"),
         }
     }
 
     fn comment(self) -> &'static str {
         match self {
-            Of::Trace => {
+            ProfileSource::Trace => {
                 "allocanary who: alloc_ of the whole trace, inuse_, pinned_ and retained_ (both) at one moment"
             }
-            Of::Samples(_) => "allocanary who: estimates from samples; alloc_ since the profile began, inuse_ now",
+            ProfileSource::Samples(_) => {
+                "allocanary who: estimates from samples; alloc_ since the profile began, inuse_ now"
+            }
         }
     }
 }
@@ -56,12 +58,12 @@ pub fn pprof(
     stacks: &Stacks,
     of: &[OfStack],
     names: &mut FrameNames<'_>,
-    what: Of,
+    what: ProfileSource,
     notes: &[String],
 ) -> std::io::Result<Vec<u8>> {
     let (types, first) = what.types();
     let mut writer = Writer::new(types, first, what.comment());
-    if let Of::Samples(mean) = what {
+    if let ProfileSource::Samples(mean) = what {
         writer.sampled(mean);
     }
     notes.iter().for_each(|note| writer.comment(note));
@@ -139,7 +141,8 @@ mod tests {
             ids.iter().map(|id| OfStack { stack: *id, pinned: 9, ..OfStack::default() }).collect();
         of.push(OfStack { stack: 0, allocated: (u64::MAX, u64::MAX), ..OfStack::default() });
         let notes = ["The table was full.".to_string()];
-        let packed = pprof("/bin/none", &stacks, &of, &mut FrameNames::of(&stacks), Of::Trace, &notes).unwrap();
+        let packed =
+            pprof("/bin/none", &stacks, &of, &mut FrameNames::of(&stacks), ProfileSource::Trace, &notes).unwrap();
         let mut bytes = Vec::new();
         flate2::read::GzDecoder::new(&packed[..]).read_to_end(&mut bytes).unwrap();
         let profile = PprofProfile::decode(&bytes[..]).unwrap();
@@ -193,7 +196,8 @@ mod tests {
         }];
         let of = [OfStack { stack: ids[0], live: (1, 1000), ..OfStack::default() }];
         let packed =
-            pprof("/bin/none", &stacks, &of, &mut FrameNames::none(&stacks), Of::Samples(512 << 10), &[]).unwrap();
+            pprof("/bin/none", &stacks, &of, &mut FrameNames::none(&stacks), ProfileSource::Samples(512 << 10), &[])
+                .unwrap();
         let mut bytes = Vec::new();
         flate2::read::GzDecoder::new(&packed[..]).read_to_end(&mut bytes).unwrap();
         let profile = PprofProfile::decode(&bytes[..]).unwrap();
@@ -217,7 +221,7 @@ mod tests {
             OfStack { stack: ids[1], allocated: (4, 4000), live: (2, 2000), pinned: 3 << 20 },
             OfStack { stack: 0, allocated: (1, 8), live: (1, 8), pinned: 1 << 20 },
         ];
-        let bytes = pprof("/bin/none", &stacks, &of, &mut FrameNames::of(&stacks), Of::Trace, &[]).unwrap();
+        let bytes = pprof("/bin/none", &stacks, &of, &mut FrameNames::of(&stacks), ProfileSource::Trace, &[]).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("profile.pb.gz");
         std::fs::write(&file, bytes).unwrap();

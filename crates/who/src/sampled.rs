@@ -16,7 +16,7 @@ use crate::moment::Moment;
 use crate::names::FrameNames;
 use crate::names::sources::OfProcess;
 use crate::sites::OfStack;
-use crate::tally::{LiveBlock, Taken, TraceTotals};
+use crate::tally::{BlockTally, LiveBlock, TraceTotals};
 
 /// A site.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -71,7 +71,7 @@ pub struct Reading {
     /// The stacks; the numbers are those of the profile's frames.
     pub stacks: Stacks,
     /// The totals of each stack, and a block for each sample.
-    taken: Taken,
+    taken: BlockTally,
     /// The process's files.
     sources: OfProcess,
 }
@@ -179,7 +179,7 @@ impl Reading {
 }
 
 /// The totals of the stacks, and the samples as blocks.
-fn taken(profile: &TableProfile) -> Taken {
+fn taken(profile: &TableProfile) -> BlockTally {
     let mut of: Vec<Option<u32>> = vec![None; profile.frames.len()];
     let mut totals: Vec<TraceTotals> = Vec::new();
     let mut index = |stack: StackId, totals: &mut Vec<TraceTotals>| {
@@ -201,7 +201,7 @@ fn taken(profile: &TableProfile) -> Taken {
         let of = index(sample.frame, &mut totals).unwrap_or(0);
         blocks.push(LiveBlock { address: sample.address, size: sample.size, of });
     }
-    Taken {
+    BlockTally {
         moment: Moment::now(),
         by_thread: false,
         totals,

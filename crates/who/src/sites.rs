@@ -14,11 +14,11 @@ use crate::moment::{Moment, MomentChoice, Peak};
 use crate::names::FrameNames;
 use crate::pages::{Divided, Division, Share, divide};
 use crate::slope::{Slope, growth};
-use crate::tally::{Taken, Tally, TraceTotals};
+use crate::tally::{BlockTally, Tally, TraceTotals};
 
 /// A site: its blocks in the whole trace, and the bytes that it holds at the moment.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Site {
+pub struct AllocationSite {
     /// Its name: see [`label`](crate::fold::label).
     pub name: String,
     /// Its function, file, line and module; a group by module or thread has none of these.
@@ -57,7 +57,7 @@ pub struct SiteReport {
     /// How allocations are grouped.
     pub by: By,
     /// The sites, the one that pins most first.
-    pub sites: Vec<Site>,
+    pub sites: Vec<AllocationSite>,
     /// All pages of the heap.
     pub pages: Divided,
     /// The part of the trace in which growth was measured; `None` if it was not measured.
@@ -82,7 +82,7 @@ impl SiteReport {
     }
 }
 
-impl Site {
+impl AllocationSite {
     /// Whether the stacks of most of its blocks end in the site.
     pub fn is_without_callers(&self) -> bool {
         self.ended * 2 > self.allocations
@@ -121,7 +121,7 @@ fn known(trace: &Trace, wanted: Option<MomentChoice>) -> Result<Option<Moment>> 
 
 /// The data that are read from a trace: the blocks at a moment, the pages that were resident then, and the counts of
 /// the merge.
-pub type TraceData = (Taken, Option<Resident>, Merged);
+pub type TraceData = (BlockTally, Option<Resident>, Merged);
 
 /// Reads a trace at a moment.
 pub fn take(trace: &Trace, moment: Moment, by_thread: bool) -> Result<TraceData> {
@@ -140,7 +140,7 @@ pub fn take_wanted(trace: &Trace, wanted: Option<MomentChoice>, by_thread: bool)
 fn read(trace: &Trace, mut tally: Tally) -> Result<TraceData> {
     let merged = merge(trace, &mut tally)?;
     let freed_from_before = trace.lacks_begin().then_some(merged.before);
-    let mut taken = Taken { one_stack_in: trace.header.stacks.max(1), freed_from_before, ..tally.taken() };
+    let mut taken = BlockTally { one_stack_in: trace.header.stacks.max(1), freed_from_before, ..tally.taken() };
     let resident = taken.moment.resident(&trace.residents()?).cloned();
     // A time after the end is the end.
     taken.moment.nanos = taken.moment.nanos.min(merged.nanos);
@@ -148,13 +148,13 @@ fn read(trace: &Trace, mut tally: Tally) -> Result<TraceData> {
 }
 
 /// The number of blocks for each block with a stack, if stacks were sampled.
-pub fn one_in(taken: &Taken) -> Option<f64> {
+pub fn one_in(taken: &BlockTally) -> Option<f64> {
     let share = share_with_stack(taken);
     (!taken.by_thread && taken.one_stack_in > 1 && share > 0.0).then(|| 1.0 / share)
 }
 
 /// The share of allocations that have a stack. Addresses are sampled, and some are used often, so this is only near the requested share.
-fn share_with_stack(taken: &Taken) -> f64 {
+fn share_with_stack(taken: &BlockTally) -> f64 {
     let all: u64 = taken.totals.iter().map(|totals| totals.allocations).sum();
     let with: u64 = taken.totals.iter().filter(|totals| totals.key != 0).map(|totals| totals.allocations).sum();
     with as f64 / all.max(1) as f64
@@ -168,7 +168,7 @@ fn division(one_in: Option<f64>) -> Division {
 /// Finds the sites.
 pub fn find(
     program: &str,
-    taken: &Taken,
+    taken: &BlockTally,
     resident: Option<&Resident>,
     names: &mut FrameNames<'_>,
     by: By,
@@ -181,7 +181,7 @@ pub fn find(
 /// The same for stacks that are already grouped.
 pub fn of_groups(
     program: &str,
-    taken: &Taken,
+    taken: &BlockTally,
     resident: Option<&Resident>,
     by: By,
     groups: &StackGroups,
@@ -189,9 +189,12 @@ pub fn of_groups(
 ) -> SiteReport {
     let one_in = one_in(taken);
     let site_of = |of_totals: u32| groups.site_of(of_totals);
-    let site =
-        |(name, frame): &(String, NamedFrame)| Site { name: name.clone(), frame: frame.clone(), ..Site::default() };
-    let mut sites: Vec<Site> = groups.sites.iter().map(site).collect();
+    let site = |(name, frame): &(String, NamedFrame)| AllocationSite {
+        name: name.clone(),
+        frame: frame.clone(),
+        ..AllocationSite::default()
+    };
+    let mut sites: Vec<AllocationSite> = groups.sites.iter().map(site).collect();
     let pages = divide(&taken.blocks, |block| site_of(block.of), sites.len(), &taken.ever, resident, division(one_in));
     for (site, share) in sites.iter_mut().zip(&pages.shares) {
         site.share = *share;
@@ -236,7 +239,7 @@ pub fn of_groups(
     found
 }
 
-fn add(site: &mut Site, totals: &TraceTotals) {
+fn add(site: &mut AllocationSite, totals: &TraceTotals) {
     site.allocations += totals.allocations;
     site.bytes = site.bytes.saturating_add(totals.bytes);
     site.short += totals.short;
@@ -244,7 +247,7 @@ fn add(site: &mut Site, totals: &TraceTotals) {
 }
 
 /// Computes how fast each site grows. `factor` is the number of live blocks for each one with a stack.
-fn grow(sites: &mut [Site], taken: &Taken, site_of: impl Fn(u32) -> Option<usize>, factor: f64) {
+fn grow(sites: &mut [AllocationSite], taken: &BlockTally, site_of: impl Fn(u32) -> Option<usize>, factor: f64) {
     let Some(span) = taken.course.span else { return };
     let all = taken.course.sums(1, |_| Some(0)).concat();
     let most = all.into_iter().fold(0.0, f64::max);
@@ -258,14 +261,14 @@ fn grow(sites: &mut [Site], taken: &Taken, site_of: impl Fn(u32) -> Option<usize
 
 /// The number of live blocks for each one with a stack. It is computed from live blocks only, because addresses are sampled and some
 /// are used often.
-pub(crate) fn live_one_in(taken: &Taken, one_in: f64) -> f64 {
+pub(crate) fn live_one_in(taken: &BlockTally, one_in: f64) -> f64 {
     let is_with = |of: u32| taken.totals.get(of as usize).is_some_and(|totals| totals.key != 0);
     let with = taken.blocks.iter().filter(|block| is_with(block.of)).count();
     if with == 0 { one_in } else { taken.blocks.len() as f64 / with as f64 }
 }
 
 /// Estimates the figures of all blocks from those with a stack. In a sample it is not known what a site pins alone.
-fn scale(sites: &mut [Site], all: f64, live: f64) {
+fn scale(sites: &mut [AllocationSite], all: f64, live: f64) {
     let times = |figure: &mut u64, factor: f64| *figure = (*figure as f64 * factor).round() as u64;
     for site in sites {
         let of_all = [&mut site.allocations, &mut site.bytes, &mut site.short, &mut site.short_bytes, &mut site.ended];
@@ -291,7 +294,7 @@ pub struct OfStack {
 }
 
 /// Each stack by itself.
-pub fn stacks(taken: &Taken, resident: Option<&Resident>) -> Vec<OfStack> {
+pub fn stacks(taken: &BlockTally, resident: Option<&Resident>) -> Vec<OfStack> {
     let one_in = one_in(taken);
     let is_counted = |of: u32| one_in.is_none() || taken.totals.get(of as usize).is_some_and(|totals| totals.key != 0);
     let site_of = |block: &crate::LiveBlock| Some(block.of as usize).filter(|_| is_counted(block.of));

@@ -30,7 +30,7 @@ pub struct LiveBlock {
     pub address: u64,
     /// Its requested size in bytes.
     pub size: u64,
-    /// Its index in [`Taken::totals`].
+    /// Its index in [`BlockTally::totals`].
     pub of: u32,
 }
 
@@ -61,7 +61,7 @@ impl TraceTotals {
 
 /// The result of counting.
 #[derive(Clone, Debug)]
-pub struct Taken {
+pub struct BlockTally {
     /// The moment at which the blocks were taken.
     pub moment: Moment,
     /// Whether `totals` are of threads; otherwise they are of stacks.
@@ -82,7 +82,7 @@ pub struct Taken {
 
 /// Counts the events of a trace.
 pub struct Tally {
-    taken: Taken,
+    taken: BlockTally,
     /// The next time at which live bytes are noted.
     due: u64,
     index: AddressMap<u32>,
@@ -109,7 +109,16 @@ impl Tally {
         let course = Course::over(span);
         Tally {
             due: course.due(),
-            taken: Taken { moment, by_thread, totals, blocks, ever, course, one_stack_in: 1, freed_from_before: None },
+            taken: BlockTally {
+                moment,
+                by_thread,
+                totals,
+                blocks,
+                ever,
+                course,
+                one_stack_in: 1,
+                freed_from_before: None,
+            },
             index: AddressMap::default(),
             events: 0,
             recent: Recent::default(),
@@ -131,7 +140,7 @@ impl Tally {
     }
 
     /// The result, at the end of the trace.
-    pub fn taken(mut self) -> Taken {
+    pub fn taken(mut self) -> BlockTally {
         if self.peak.is_none() {
             self.take();
         }
@@ -168,7 +177,7 @@ impl Tally {
 
     /// Notes live bytes when a time of the course has passed.
     fn note(&mut self) {
-        let Taken { course, totals, .. } = &mut self.taken;
+        let BlockTally { course, totals, .. } = &mut self.taken;
         course.note((0..).zip(totals).filter(|(_, totals)| totals.live != totals.noted).map(|(of, totals)| {
             let change = totals.live.wrapping_sub(totals.noted).cast_signed();
             totals.noted = totals.live;
@@ -305,7 +314,7 @@ mod tests {
             play(seed, &mut two);
             let mut one = Tally::at_peak(&marks, false, None);
             play(seed, &mut one);
-            let told = |taken: Taken| {
+            let told = |taken: BlockTally| {
                 let mut blocks: Vec<_> = taken.blocks.iter().map(|of| (of.address, of.size, of.of)).collect();
                 blocks.sort_unstable();
                 (taken.moment, blocks, taken.ever.stretches().collect::<Vec<_>>(), taken.totals)

@@ -12,7 +12,7 @@ use allocanary_trace::stacks::StackId;
 use crate::course::{Course, Span, TIMES};
 use crate::groups::StackGroups;
 use crate::sites::live_one_in;
-use crate::tally::Taken;
+use crate::tally::BlockTally;
 
 /// A site over time.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,7 +24,7 @@ pub struct SiteSeries {
 }
 
 /// The sites with the most live bytes at one of the times, the largest first. `groups` must be of the same trace.
-pub fn of(trace: &Trace, taken: &Taken, groups: &StackGroups, most: usize) -> Result<Vec<SiteSeries>> {
+pub fn of(trace: &Trace, taken: &BlockTally, groups: &StackGroups, most: usize) -> Result<Vec<SiteSeries>> {
     let length = trace.header.nanos(trace.header.last_ticks);
     if length == 0 {
         return Ok(Vec::new());
@@ -39,7 +39,7 @@ pub fn of(trace: &Trace, taken: &Taken, groups: &StackGroups, most: usize) -> Re
 fn lines(
     watching: Watching,
     span: Span,
-    taken: &Taken,
+    taken: &BlockTally,
     groups: &StackGroups,
     most: usize,
     factor: f64,

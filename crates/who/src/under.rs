@@ -16,7 +16,7 @@ use crate::course::Span;
 use crate::ever::Ever;
 use crate::moment::Moment;
 use crate::sites::SiteReport;
-use crate::tally::{PackedBlock, Taken, Tally};
+use crate::tally::{BlockTally, PackedBlock, Tally};
 
 /// The result under another allocator.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,17 +35,17 @@ pub fn take(
     events: u64,
     by_thread: bool,
     placed: &Placed,
-) -> Result<(Taken, Resident)> {
+) -> Result<(BlockTally, Resident)> {
     let tally = Tally::new(moment.behind(events), by_thread, Span::of(trace));
     let mut slotted = Slotted { tally, slots: Slots::default() };
     merge(trace, &mut slotted)?;
-    let mut taken = Taken { one_stack_in: trace.header.stacks.max(1), ..slotted.tally.taken() };
+    let mut taken = BlockTally { one_stack_in: trace.header.stacks.max(1), ..slotted.tally.taken() };
     put(&mut taken, placed).map_err(|error| Error::new(format!("{}: {error}", trace.path().display())))?;
     Ok((taken, placed.residents()))
 }
 
 /// Replaces the address of each block, which is its slot, by the address in the replay.
-fn put(taken: &mut Taken, placed: &Placed) -> std::result::Result<(), String> {
+fn put(taken: &mut BlockTally, placed: &Placed) -> std::result::Result<(), String> {
     let (wanted, found) = (taken.blocks.len(), placed.blocks.len());
     if wanted != found {
         return Err(format!("wanted a replay of {wanted} live blocks at this moment, found one of {found}"));

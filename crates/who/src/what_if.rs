@@ -20,8 +20,8 @@ use crate::fold::By;
 use crate::groups::StackGroups;
 use crate::moment::Moment;
 use crate::pages::Share;
-use crate::sites::{Site, SiteReport};
-use crate::tally::Taken;
+use crate::sites::{AllocationSite, SiteReport};
+use crate::tally::BlockTally;
 
 pub use figures::{ReplayHeap, Ways};
 pub use pick::{Miss, pick};
@@ -38,7 +38,7 @@ pub struct WhatIf {
     /// How allocations are grouped.
     pub by: By,
     /// The site in the recorded program; sites of one name in several modules are added up.
-    pub site: Site,
+    pub site: AllocationSite,
     /// How its blocks share pages: in an unchanged replay, or in the program if there was no replay.
     pub share: Share,
     /// The replays, and the allocator as the user named it. The error says why there are none.
@@ -48,8 +48,8 @@ pub struct WhatIf {
 }
 
 /// The site of this name. Sites of this name in several modules are added up.
-pub fn named(found: &SiteReport, name: &str) -> Site {
-    let mut all = Site { name: name.into(), ..Site::default() };
+pub fn named(found: &SiteReport, name: &str) -> AllocationSite {
+    let mut all = AllocationSite { name: name.into(), ..AllocationSite::default() };
     for site in found.sites.iter().filter(|site| site.name == name) {
         all.allocations += site.allocations;
         all.bytes = all.bytes.saturating_add(site.bytes);
@@ -68,7 +68,7 @@ pub fn named(found: &SiteReport, name: &str) -> Site {
 }
 
 /// The stacks of a site. They include 0 if the site is the one without a stack.
-pub fn stacks(taken: &Taken, groups: &StackGroups, name: &str) -> HashSet<StackId> {
+pub fn stacks(taken: &BlockTally, groups: &StackGroups, name: &str) -> HashSet<StackId> {
     let is_site = |site: &Option<usize>| site.is_some_and(|site| groups.sites[site].0 == name);
     let stacks = taken.totals.iter().zip(&groups.of).filter(|(_, site)| is_site(site));
     stacks.map(|(totals, _)| totals.key).collect()

@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use super::heap::sampled;
-use super::reader::{Asked, Asking, Of, functions};
+use super::reader::{Asked, Asking, ContentsSource, functions};
 use super::who::process;
 use super::{doctor, node};
 use allocanary_contents::ContentsRequest;
@@ -75,8 +75,8 @@ fn answer(text: &str, left: &mut Left) -> String {
             let how = if stopped { How::Stopped } else { How::Running };
             let wanted = ContentsRequest { how, limit, holders: true, texts, addresses };
             let mut found = match &of {
-                Of::Process(pid) => allocanary_contents::take(*pid, &wanted, time),
-                Of::Core(path) => allocanary_contents::take_core(path, &wanted, time),
+                ContentsSource::Process(pid) => allocanary_contents::take(*pid, &wanted, time),
+                ContentsSource::Core(path) => allocanary_contents::take_core(path, &wanted, time),
             };
             if let Ok(found) = &mut found {
                 sampled::add(found, of.about().pids.first().copied());

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use super::{preload, terminal};
 use allocanary_rows::error::{Error, Result};
-use allocanary_screens::report::production::{Change, DeployTarget};
+use allocanary_screens::report::production::{DeployTarget, ProductionChange};
 use allocanary_study::session::Target;
 use allocanary_sys::private;
 use allocanary_text::units::Unit;
@@ -26,7 +26,7 @@ pub fn check(place: Option<DeployTarget>, target: &Target) -> Result<()> {
 }
 
 /// Writes the files to a folder below the results, and prints how to use them.
-pub fn write(place: DeployTarget, change: Option<Change>, folder: &Path) -> Result<()> {
+pub fn write(place: DeployTarget, change: Option<ProductionChange>, folder: &Path) -> Result<()> {
     let flag = format!("--write-for {}", place.name());
     let Some(change) = change else {
         terminal::tell(format_args!("{flag}: nothing is to be changed, so there are no files"));

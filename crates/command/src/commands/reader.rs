@@ -43,23 +43,23 @@ pub(super) enum Asked {
     #[cfg(target_arch = "x86_64")]
     Walks(walks::WalkQuestion),
     /// What its heap contains.
-    Contents { of: Of, wanted: Asking, time: Duration },
+    Contents { of: ContentsSource, wanted: Asking, time: Duration },
 }
 
 /// Where the contents are read from.
 #[derive(Serialize, Deserialize)]
-pub enum Of {
+pub enum ContentsSource {
     /// A process.
     Process(u32),
     /// A core file.
     Core(PathBuf),
 }
 
-impl Of {
+impl ContentsSource {
     pub(super) fn about(&self) -> About {
         match self {
-            Of::Process(pid) => About::process(*pid),
-            Of::Core(path) => About { core: Some(path.clone()), ..About::default() },
+            ContentsSource::Process(pid) => About::process(*pid),
+            ContentsSource::Core(path) => About { core: Some(path.clone()), ..About::default() },
         }
     }
 }
@@ -157,7 +157,7 @@ pub(super) fn walked(pid: u32) -> walks::Ask {
 const SEARCH: Duration = Duration::from_secs(30);
 
 /// What the heap of a process contains.
-pub fn contents(reader: &mut Reader, of: Of, wanted: Asking, time: Duration) -> Result<Contents, String> {
+pub fn contents(reader: &mut Reader, of: ContentsSource, wanted: Asking, time: Duration) -> Result<Contents, String> {
     let about = of.about();
     Ok(ask(reader, &Asked::Contents { of, wanted, time }, about, time)?)
 }

@@ -25,7 +25,7 @@ use allocanary_rows::Candidate;
 use allocanary_rows::error::{Error, Result};
 use allocanary_rows::program::Program;
 use allocanary_screens::report as reports;
-use allocanary_screens::report::production::Change;
+use allocanary_screens::report::production::ProductionChange;
 use allocanary_study::search::cells::{self, Cells};
 use allocanary_study::search::goal::Guard;
 use allocanary_study::search::space::Space;
@@ -154,10 +154,10 @@ pub fn run(flags: &TuneFlags) -> Result<ExitCode> {
 }
 
 /// The change that the answer recommends.
-fn change(found: &Searched) -> Option<Change> {
+fn change(found: &Searched) -> Option<ProductionChange> {
     let best = &found.recommended()?.candidate;
     let group = found.group(best)?;
-    Some(Change::of(best, &group.environment))
+    Some(ProductionChange::of(best, &group.environment))
 }
 
 /// The folder for the rows and the answer.

@@ -24,7 +24,7 @@ use allocanary_trace::reader::Trace;
 use allocanary_trace::stacks::{Resident, Stacks};
 use allocanary_who::fold::BYS;
 use allocanary_who::order::ORDERS;
-use allocanary_who::{By, FrameNames, MomentChoice, Order, Taken, Under, callers, collapsed, profile, sites};
+use allocanary_who::{BlockTally, By, FrameNames, MomentChoice, Order, Under, callers, collapsed, profile, sites};
 use groups::{folding, groups};
 use program::program;
 
@@ -139,7 +139,7 @@ fn wanted(text: &str) -> Result<MomentChoice> {
 struct Whole<'a> {
     program: &'a str,
     stacks: &'a Stacks,
-    taken: &'a Taken,
+    taken: &'a BlockTally,
     resident: Option<&'a Resident>,
     notes: &'a [String],
 }
@@ -149,7 +149,7 @@ fn written(format: &str, title: &str, whole: Whole<'_>, names: &mut FrameNames<'
     let of = sites::stacks(whole.taken, whole.resident);
     let wrong = |error: String| Error::Input(format!("--format {format}: {error}"));
     match format {
-        "pprof" => profile::pprof(whole.program, whole.stacks, &of, names, profile::Of::Trace, whole.notes)
+        "pprof" => profile::pprof(whole.program, whole.stacks, &of, names, profile::ProfileSource::Trace, whole.notes)
             .map_err(|error| wrong(error.to_string())),
         "collapsed" => Ok(collapsed::collapsed(&of, names, order).into_bytes()),
         _ => {

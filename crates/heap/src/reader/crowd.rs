@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
-use super::{Cost, Of, ReadRequest, Reader, user_of};
+use super::{Cost, ReadRequest, Reader, ReadingSource, user_of};
 use crate::{ProcessTrouble, Reading, Shares};
 
 /// The way in which the processes are read.
@@ -72,7 +72,7 @@ impl Crowd {
         let work = |sender: std::sync::mpsc::SyncSender<_>| {
             let mut reader = Reader::new(memory);
             while let Some(pid) = pids.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let of = Of::Process { pid: *pid, stopped: false, shares: self.shares };
+                let of = ReadingSource::Process { pid: *pid, stopped: false, shares: self.shares };
                 let read = reader.read(&ReadRequest { of, time: self.time, map: self.map });
                 // After an error nothing receives any more.
                 if sender.send((*pid, read)).is_err() {

@@ -20,7 +20,7 @@ use crate::{How, ProcessTrouble, Reading, Shares, take_core, take_with};
 use allocanary_process::Child;
 pub use allocanary_process::{About, Cost};
 pub use crowd::{Crowd, LEAST, workers};
-pub use request::{Of, ReadRequest, ReaderReply};
+pub use request::{ReadRequest, ReaderReply, ReadingSource};
 pub use serve::{serve, serve_here, serves};
 
 /// The default memory limit of a child, including its program. For a heap of glibc with 2.1 GiB resident and 10 million
@@ -59,12 +59,16 @@ impl Reader {
 
     /// Reads a process, as [`take_with`] does.
     pub fn take_with(&mut self, pid: u32, how: How, shares: Shares, time: Duration) -> Result<Reading, ProcessTrouble> {
-        self.read(&ReadRequest { of: Of::Process { pid, stopped: how == How::Stopped, shares }, time, map: true })
+        self.read(&ReadRequest {
+            of: ReadingSource::Process { pid, stopped: how == How::Stopped, shares },
+            time,
+            map: true,
+        })
     }
 
     /// Reads a core file, as [`take_core`] does.
     pub fn take_core(&mut self, path: &Path, time: Duration) -> Result<Reading, ProcessTrouble> {
-        self.read(&ReadRequest { of: Of::Core(path.into()), time, map: true })
+        self.read(&ReadRequest { of: ReadingSource::Core(path.into()), time, map: true })
     }
 
     /// Carries out a request for a reading.
@@ -86,7 +90,7 @@ impl Reader {
         if !self.by_child {
             return Err(Cost::Ended("cannot be started: this program serves none".into()));
         }
-        match self.answer(&ReadRequest { of: Of::Other(text.into(), about), time, map: false })? {
+        match self.answer(&ReadRequest { of: ReadingSource::Other(text.into(), about), time, map: false })? {
             ReaderReply::Other(text) => Ok(text),
             ReaderReply::Memory => Err(Cost::Memory(self.memory)),
             _ => Err(Cost::Ended("answered something else".into())),
@@ -129,11 +133,11 @@ pub fn user_of(pid: u32) -> Option<u32> {
 /// Reads in this process.
 fn read_here(request: &ReadRequest) -> Result<Reading, ProcessTrouble> {
     let mut reading = match &request.of {
-        Of::Process { pid, stopped, shares } => {
+        ReadingSource::Process { pid, stopped, shares } => {
             take_with(*pid, if *stopped { How::Stopped } else { How::Running }, *shares, request.time)
         }
-        Of::Core(path) => take_core(path, request.time),
-        Of::Other(..) => Err(request.costly(Cost::Ended("was asked for something else".into()))),
+        ReadingSource::Core(path) => take_core(path, request.time),
+        ReadingSource::Other(..) => Err(request.costly(Cost::Ended("was asked for something else".into()))),
     }?;
     if !request.map {
         reading.heaps.iter_mut().for_each(|heap| heap.map = crate::HeapMap::default());

@@ -12,7 +12,7 @@ use crate::{ProcessTrouble, Reading, Shares};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadRequest {
     /// What is to be read.
-    pub of: Of,
+    pub of: ReadingSource,
     /// The time for it. Parts that are not read by then are not divided.
     pub time: Duration,
     /// Whether the reading has the map of the memory.
@@ -21,7 +21,7 @@ pub struct ReadRequest {
 
 /// The object of a reading.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Of {
+pub enum ReadingSource {
     /// A process, by its number.
     Process {
         /// The number.
@@ -41,9 +41,9 @@ impl ReadRequest {
     /// What is read.
     pub fn about(&self) -> About {
         match &self.of {
-            Of::Process { pid, .. } => About::process(*pid),
-            Of::Core(path) => About { core: Some(path.clone()), ..About::default() },
-            Of::Other(_, about) => about.clone(),
+            ReadingSource::Process { pid, .. } => About::process(*pid),
+            ReadingSource::Core(path) => About { core: Some(path.clone()), ..About::default() },
+            ReadingSource::Other(_, about) => about.clone(),
         }
     }
 
@@ -59,11 +59,11 @@ impl ReadRequest {
     /// The error for a request that exceeds a limit.
     pub(super) fn costly(&self, cost: Cost) -> ProcessTrouble {
         match &self.of {
-            Of::Process { pid, .. } => ProcessTrouble::Costly { pid: *pid, cost },
-            Of::Core(path) => {
+            ReadingSource::Process { pid, .. } => ProcessTrouble::Costly { pid: *pid, cost },
+            ReadingSource::Core(path) => {
                 ProcessTrouble::Told(format!("{}: {cost}; --timeout and --reader-memory allow more", path.display()))
             }
-            Of::Other(..) => ProcessTrouble::Told(cost.to_string()),
+            ReadingSource::Other(..) => ProcessTrouble::Told(cost.to_string()),
         }
     }
 }

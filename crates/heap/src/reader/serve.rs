@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use allocanary_process::child::WORD;
 use allocanary_process::{Channel, confine, limits, serve_by};
 
-use super::request::{Of, ReadRequest, ReaderReply, Told};
+use super::request::{ReadRequest, ReaderReply, ReadingSource, Told};
 use super::{CAN_SERVE, read_here};
 use crate::ProcessTrouble;
 
@@ -62,7 +62,7 @@ pub fn serve_here(
 
 fn answer(request: &ReadRequest, other: &mut impl FnMut(&str) -> String) -> ReaderReply {
     let read = || match &request.of {
-        Of::Other(text, _) => ReaderReply::Other(other(text)),
+        ReadingSource::Other(text, _) => ReaderReply::Other(other(text)),
         _ => match read_here(request) {
             Ok(reading) => ReaderReply::Reading(Box::new(reading)),
             Err(ProcessTrouble::Other { error, .. } | ProcessTrouble::Core { error, .. })
@@ -78,7 +78,7 @@ fn answer(request: &ReadRequest, other: &mut impl FnMut(&str) -> String) -> Read
         let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
         let error = std::io::Error::other(format!("a mistake in allocanary: {}", text.unwrap_or("it panicked")));
         match &request.of {
-            Of::Process { pid, .. } => {
+            ReadingSource::Process { pid, .. } => {
                 ReaderReply::Trouble((&ProcessTrouble::of(*pid, "taking it apart", error)).into())
             }
             _ => ReaderReply::Trouble(Told::Text(error.to_string())),

@@ -59,12 +59,12 @@ fn served(requests: &[ReadRequest]) -> Vec<ReaderReply> {
 #[test]
 fn requests_and_answers_survive_their_lines() {
     let process = |pid, map| ReadRequest {
-        of: Of::Process { pid, stopped: false, shares: Shares::NotRead },
+        of: ReadingSource::Process { pid, stopped: false, shares: Shares::NotRead },
         time: Duration::MAX,
         map,
     };
-    let core = ReadRequest { of: Of::Core("/nowhere\n/core".into()), ..process(0, true) };
-    let other = ReadRequest { of: Of::Other("a\nb".into(), About::default()), ..process(0, true) };
+    let core = ReadRequest { of: ReadingSource::Core("/nowhere\n/core".into()), ..process(0, true) };
+    let other = ReadRequest { of: ReadingSource::Other("a\nb".into(), About::default()), ..process(0, true) };
     // Reads a process that waits. The heap of this test process changes during the walk, because other tests run, and
     // would then have no map.
     let waits = child("read line");
@@ -108,17 +108,18 @@ fn a_program_that_cannot_be_a_child_reads_by_itself() {
 fn what_costs_too_much_is_named() {
     let of = |of| ReadRequest { of, time: LONG, map: false }.costly(Cost::Time(LONG)).to_string();
     assert_eq!(
-        of(Of::Process { pid: 7, stopped: false, shares: Shares::NotRead }),
+        of(ReadingSource::Process { pid: 7, stopped: false, shares: Shares::NotRead }),
         "process 7: reading it took more than 60 s"
     );
     let core = "/core: reading it took more than 60 s; --timeout and --reader-memory allow more";
-    assert_eq!(of(Of::Core("/core".into())), core);
+    assert_eq!(of(ReadingSource::Core("/core".into())), core);
 }
 
 #[test]
 fn a_child_gets_a_moment_more_than_its_time() {
     let grace = |time| {
-        ReadRequest { of: Of::Other(String::new(), About::default()), time, map: false }.time_with_grace() - time
+        ReadRequest { of: ReadingSource::Other(String::new(), About::default()), time, map: false }.time_with_grace()
+            - time
     };
     let seconds = [0, 3, 10, 60].map(|seconds| grace(Duration::from_secs(seconds)).as_secs_f64());
     assert_eq!(seconds, [0.5, 0.5, 1.0, 2.0]);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::give_back::remedy::Argument;
-use crate::give_back::{Caller, Refusal, call_inside};
+use crate::give_back::{BorrowedCaller, Refusal, call_inside};
 use allocanary_recorder::got::{ATTACH, DETACH, LOOK_AGAIN, PatchRequest, Reply};
 
 use crate::attach::{answer, check};
@@ -84,7 +84,7 @@ impl Recorder {
         }
     }
 
-    fn asked(&self, caller: &mut Caller, request: &PatchRequest) -> Result<Reply, Refusal> {
+    fn asked(&self, caller: &mut BorrowedCaller, request: &PatchRequest) -> Result<Reply, Refusal> {
         let text = |text: &str| Argument::Text(text.into());
         let path = self.library.to_string_lossy();
         let library = caller.call("dlopen", &[text(&path), Argument::Number(libc::RTLD_NOW as u64)])?;
@@ -110,7 +110,7 @@ impl Recorder {
 }
 
 /// Reads a text of the process.
-fn said(caller: &Caller, at: u64) -> String {
+fn said(caller: &BorrowedCaller, at: u64) -> String {
     // A shorter read may succeed where the text lies near the end of a mapping.
     let bytes = [400, 64, 16].iter().find_map(|count| caller.read(at, *count).ok()).unwrap_or_default();
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());

@@ -56,7 +56,7 @@ pub struct Prepared<'a> {
 }
 
 /// The result of trying to borrow a thread.
-pub enum Taken<'a> {
+pub enum BorrowResult<'a> {
     /// It is borrowed.
     Borrowed(Box<Borrowed<'a>>),
     /// It no longer waits as it did.
@@ -101,12 +101,12 @@ impl std::fmt::Debug for Borrowed<'_> {
 
 impl<'a> Borrowed<'a> {
     /// Borrows a thread, if it still waits as it did.
-    pub fn take(prepared: &'a Prepared<'a>, pid: u32, waiting: &Waiting) -> Result<Taken<'a>, Refusal> {
+    pub fn take(prepared: &'a Prepared<'a>, pid: u32, waiting: &Waiting) -> Result<BorrowResult<'a>, Refusal> {
         let tid = waiting.tid;
         let blocked = Blocked::new();
         match ptrace::seize(tid) {
             Ok(()) => {}
-            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(Taken::GoneOn),
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(BorrowResult::GoneOn),
             Err(error) => return Err(Refusal::of(pid, "borrowing a thread", error)),
         }
         step();
@@ -115,7 +115,7 @@ impl<'a> Borrowed<'a> {
         let stopped = stopping::stop(&mut Traced { pid, tid }).inspect_err(|_| let_go(pid, tid, 0));
         match stopped.map_err(|error| Refusal::of(pid, "stopping a thread", error))? {
             StopOutcome::Still => {}
-            StopOutcome::Gone => return Ok(Taken::GoneOn),
+            StopOutcome::Gone => return Ok(BorrowResult::GoneOn),
             StopOutcome::Late => return Err(Refusal::Late { pid, tid }),
             StopOutcome::Never => return Err(Refusal::Never { pid, tid }),
         }
@@ -126,17 +126,17 @@ impl<'a> Borrowed<'a> {
         let arguments = [found.rdi, found.rsi, found.rdx, found.r10, found.r8, found.r9];
         let now = waits::harmless(found.orig_rax as i64, &arguments, |at| prepared.reader.word(at));
         if now != Some(waiting.wait) || !is_waiting(tid, &found) {
-            return Ok(Taken::GoneOn);
+            return Ok(BorrowResult::GoneOn);
         }
         // This comes first: if the stop has ended a wait, the wait continues even if this command ends.
         if found.rax as i64 == -i64::from(libc::EINTR) {
             if ends_by_signal(pid, tid, 0) {
-                return Ok(Taken::GoneOn);
+                return Ok(BorrowResult::GoneOn);
             }
             ptrace::hide(tid).map_err(|error| Refusal::of(pid, "setting registers", error))?;
         }
         step();
-        let unfit = |why: &str| Ok(Taken::Unfit(format!("waiting in {} {why}", waiting.name())));
+        let unfit = |why: &str| Ok(BorrowResult::Unfit(format!("waiting in {} {why}", waiting.name())));
         let at = allocanary_stacks::walk::Registers { pc: found.rip, sp: found.rsp, bp: found.rbp };
         if let Some(why) = prepared.walks.borrow_mut().unfit(at, waiting.wait.is_for_another())? {
             return unfit(&why.words());
@@ -161,7 +161,7 @@ impl<'a> Borrowed<'a> {
         let number = prepared.reader.own_bytes(at, 4)?;
         let errno = (at, u32::from_le_bytes(number.try_into().unwrap_or_default()));
         stop.keep();
-        Ok(Taken::Borrowed(Box::new(Borrowed {
+        Ok(BorrowResult::Borrowed(Box::new(Borrowed {
             pid,
             tid,
             wait: waiting.name(),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use allocanary_heap::ptrace::Blocked;
 use allocanary_heap::{Live, Memory};
 
-use crate::give_back::borrowed::{Borrowed, Prepared, Taken};
+use crate::give_back::borrowed::{BorrowResult, Borrowed, Prepared};
 use crate::give_back::places::CodeOwner;
 use crate::give_back::reader::ThreadReader;
 use crate::give_back::remedy::{Argument, Does, FunctionCall};
@@ -30,14 +30,14 @@ struct Terms {
 }
 
 /// A borrowed thread for code that chooses each call by the answer to the call before.
-pub struct Caller<'a> {
+pub struct BorrowedCaller<'a> {
     borrowed: Borrowed<'a>,
     functions: &'a Functions,
     pid: u32,
     patience: Duration,
 }
 
-impl Caller<'_> {
+impl BorrowedCaller<'_> {
     /// The thread.
     pub fn tid(&self) -> u32 {
         self.borrowed.tid()
@@ -70,7 +70,7 @@ pub fn call_inside<T: Send>(
     pid: u32,
     names: &[&'static str],
     patience: Duration,
-    work: impl FnOnce(&mut Caller) -> Result<T, Refusal> + Send,
+    work: impl FnOnce(&mut BorrowedCaller) -> Result<T, Refusal> + Send,
 ) -> Result<T, Refusal> {
     let _blocked = Blocked::new();
     let inside = || {
@@ -85,7 +85,7 @@ pub fn call_inside<T: Send>(
         functions.all.sort_by_key(|one| own.as_ref() != Some(&one.file));
         let terms = Terms { does: Does::Opens, starts_thread: false, one_lock_at_a_time: false, every: None };
         with_thread(pid, notice, &reader, &functions, terms, |borrowed| {
-            work(&mut Caller { borrowed, functions: &functions, pid, patience })
+            work(&mut BorrowedCaller { borrowed, functions: &functions, pid, patience })
         })
     };
     let made = std::thread::scope(|scope| scope.spawn(inside).join());
@@ -230,9 +230,9 @@ fn borrow<'a>(
                 format!("waiting in {} for {time_out:?}, which would begin anew each {every:?}", waiting.name())
             }
             _ => match Borrowed::take(prepared, pid, &waiting)? {
-                Taken::Borrowed(borrowed) => return Ok(Ok(borrowed)),
-                Taken::GoneOn => "gone on meanwhile".into(),
-                Taken::Unfit(why) => unfit.entry(key).or_insert(why).clone(),
+                BorrowResult::Borrowed(borrowed) => return Ok(Ok(borrowed)),
+                BorrowResult::GoneOn => "gone on meanwhile".into(),
+                BorrowResult::Unfit(why) => unfit.entry(key).or_insert(why).clone(),
             },
         };
         *threads.others.entry(why).or_default() += 1;

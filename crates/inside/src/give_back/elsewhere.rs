@@ -12,9 +12,9 @@ pub fn carry_out(pid: u32, _remedy: &ReleaseCall, _calls: &[FunctionCall], _limi
 }
 
 /// This type has no value, because no thread can be borrowed here.
-pub enum Caller {}
+pub enum BorrowedCaller {}
 
-impl Caller {
+impl BorrowedCaller {
     /// Makes a call.
     pub fn call(&mut self, _name: &'static str, _arguments: &[Argument]) -> Result<u64, Refusal> {
         match *self {}
@@ -36,7 +36,7 @@ pub fn call_inside<T: Send>(
     pid: u32,
     _names: &[&'static str],
     _patience: Duration,
-    _work: impl FnOnce(&mut Caller) -> Result<T, Refusal> + Send,
+    _work: impl FnOnce(&mut BorrowedCaller) -> Result<T, Refusal> + Send,
 ) -> Result<T, Refusal> {
     let state = "this build is for another machine than x86-64, and only there a thread can be borrowed".into();
     Err(Refusal::State { pid, state, instead: "Record it from its start: `allocanary record -- PROGRAM`" })

@@ -54,7 +54,7 @@ const SHARED: &str = "/allocanary";
 
 /// A candidate to use in production.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct ProductionChange {
     /// The allocator and its settings.
     pub candidate: Spec,
     /// The variables that configure it. `LD_PRELOAD` is the library's path on this machine.
@@ -74,25 +74,25 @@ pub struct Bundle {
 
 /// The candidate that the last panel with a recommendation takes. `None` if nothing has to change, or if a search made the
 /// decision.
-pub fn recommended(findings: &Findings) -> Option<Change> {
+pub fn recommended(findings: &Findings) -> Option<ProductionChange> {
     let panels = findings.sections.iter().flat_map(|section| section.panels.iter().map(move |panel| (section, panel)));
     let mut taken = panels.filter(|(section, _)| section.about.decided.is_none()).filter_map(|(section, panel)| {
         let found = Recommendation::of(section, panel)?;
         let Choice::Take(at) = found.choice else { return None };
         let line = &panel.lines[at];
-        Some(Change::of(&line.candidate, &line.points[found.column].as_ref()?.environment))
+        Some(ProductionChange::of(&line.candidate, &line.points[found.column].as_ref()?.environment))
     });
     taken.next_back()
 }
 
-impl Change {
+impl ProductionChange {
     /// A candidate with the variables of its rows. Rows of linked cells have none.
-    pub fn of(candidate: &Candidate, environment: &BTreeMap<String, String>) -> Change {
+    pub fn of(candidate: &Candidate, environment: &BTreeMap<String, String>) -> ProductionChange {
         let environment = match environment.is_empty() {
             true => Lines::of(candidate).map_or(BTreeMap::new(), |lines| lines.variables.into_iter().collect()),
             false => environment.clone(),
         };
-        Change { candidate: candidate.spec.clone(), environment }
+        ProductionChange { candidate: candidate.spec.clone(), environment }
     }
 
     /// Whether an allocator must be preloaded and the variables do not name its library. Cells have their allocator
@@ -104,7 +104,7 @@ impl Change {
     }
 
     /// The same change with this library.
-    pub fn with_library(mut self, library: &Path) -> Change {
+    pub fn with_library(mut self, library: &Path) -> ProductionChange {
         self.environment.insert("LD_PRELOAD".into(), library.to_string_lossy().into_owned());
         self
     }
@@ -266,12 +266,12 @@ fn patched() -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn change(candidate: &str, variables: &[(&str, &str)]) -> Change {
+    fn change(candidate: &str, variables: &[(&str, &str)]) -> ProductionChange {
         let variables = variables.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
-        Change::of(&Candidate::read(candidate, &BTreeMap::new()), &variables)
+        ProductionChange::of(&Candidate::read(candidate, &BTreeMap::new()), &variables)
     }
 
-    fn preloaded() -> Change {
+    fn preloaded() -> ProductionChange {
         let variables = [("LD_PRELOAD", "/opt/preload-jemalloc"), ("_RJEM_MALLOC_CONF", "narenas:1,tcache:false")];
         change("jemalloc:narenas=1,tcache=false", &variables)
     }

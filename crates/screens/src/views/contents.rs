@@ -6,7 +6,7 @@ mod difference;
 mod page;
 pub(crate) mod tree_map;
 
-use allocanary_contents::{Contents, Holder, KindRow, Leaked, Lost, Site, Text};
+use allocanary_contents::{Contents, Holder, KindRow, LeakSite, Leaked, Lost, Text};
 use allocanary_text::outside::Look;
 use allocanary_text::units::{Bytes, show_duration};
 
@@ -216,7 +216,7 @@ fn sampled(row: &Lost) -> Vec<(String, u64)> {
 fn sites(leaked: &Leaked, look: &Look) -> String {
     let mut table = head(&["allocated by", "bytes", "blocks"]);
     let name = |name: &str| if name.is_empty() { "not in the trace".to_string() } else { name.into() };
-    let row = |site: &Site| vec![name(&site.name), bytes(site.bytes), count(site.blocks)];
+    let row = |site: &LeakSite| vec![name(&site.name), bytes(site.bytes), count(site.blocks)];
     table.extend(leaked.sites.iter().take(SITES).map(row));
     if let Some(rest) = leaked.sites.get(SITES..).filter(|rest| !rest.is_empty()) {
         let (sum, blocks) = rest.iter().fold((0, 0), |sum, site| (sum.0 + site.bytes, sum.1 + site.blocks));

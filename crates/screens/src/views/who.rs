@@ -10,7 +10,7 @@ use allocanary_text::outside::{Look, harmless_lines};
 use allocanary_text::units::{Unit, show_duration};
 use allocanary_who::answer::{Choice, sentence};
 use allocanary_who::fold::BYS;
-use allocanary_who::{Order, Site, SiteReport, Under};
+use allocanary_who::{AllocationSite, Order, SiteReport, Under};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -142,7 +142,7 @@ pub fn json(found: &SiteReport, under: Option<&Under>, shown: SiteDisplay) -> St
     let besides = json!({ "by": by, "sort": sort, "one_in": found.one_in, "sites": sites(found), "wrappers": of_wrappers(found), "notes": found.notes });
     let mut besides = object(besides);
     if let Some(others) = shown.order(found).sorted(found).get(top..).filter(|others| !others.is_empty()) {
-        let sum = |of: fn(&Site) -> u64| others.iter().map(|site| of(site)).fold(0, u64::saturating_add);
+        let sum = |of: fn(&AllocationSite) -> u64| others.iter().map(|site| of(site)).fold(0, u64::saturating_add);
         let left_out = json!({
             "sites": others.len(), "requested_bytes": sum(|site| site.live), "pinned_bytes": sum(|site| site.share.pinned),
         });
@@ -154,7 +154,7 @@ pub fn json(found: &SiteReport, under: Option<&Under>, shown: SiteDisplay) -> St
     document("who", &[answer(found, under)], besides)
 }
 
-fn of_site(found: &SiteReport, site: &Site) -> Value {
+fn of_site(found: &SiteReport, site: &AllocationSite) -> Value {
     let (frame, share) = (&site.frame, &site.share);
     let known = |text: &str| Some(text.to_string()).filter(|text| !text.is_empty());
     // A sample does not show which pages a site has alone.
@@ -212,7 +212,7 @@ fn sites(found: &SiteReport, there: &str, how: SiteDisplay, look: &Look) -> Stri
     let is_known = found.one_in.is_none();
     let show = |bytes: u64| Unit::Bytes.show(bytes as f64);
     let alone = |bytes: u64| if is_known { show(bytes) } else { "-".into() };
-    let row = |site: &Site| {
+    let row = |site: &AllocationSite| {
         let mut row = vec![site.name.clone(), show(site.share.pinned), alone(site.share.alone)];
         if is_wide {
             row.push(alone(site.share.with_holes));
@@ -243,7 +243,7 @@ fn sites(found: &SiteReport, there: &str, how: SiteDisplay, look: &Look) -> Stri
     let shown = shown(found, how.top.unwrap_or(TOP));
     table.extend(sorted[..shown].iter().map(|site| row(site)));
     if let others @ [_, ..] = &sorted[shown..] {
-        let mut sum = Site { name: format!("{} others", others.len()), ..Site::default() };
+        let mut sum = AllocationSite { name: format!("{} others", others.len()), ..AllocationSite::default() };
         for site in others {
             sum.share.pinned += site.share.pinned;
             sum.share.alone += site.share.alone;
@@ -265,13 +265,13 @@ fn sites(found: &SiteReport, there: &str, how: SiteDisplay, look: &Look) -> Stri
 }
 
 /// Remarks on a site, in addition to its figures.
-pub(crate) fn remarks(site: &Site) -> String {
+pub(crate) fn remarks(site: &AllocationSite) -> String {
     let all = [(site.grows, "grows"), (site.is_without_callers(), "no callers")];
     all.iter().filter(|(is, _)| *is).map(|(_, word)| *word).collect::<Vec<_>>().join(", ")
 }
 
 /// The meaning of `no callers`, if it is shown for one of these sites.
-pub(crate) fn without_callers(shown: &[&Site]) -> Option<&'static str> {
+pub(crate) fn without_callers(shown: &[&AllocationSite]) -> Option<&'static str> {
     let words = "No callers: this code has no unwinding tables, so its stacks end there, and what its callers wanted counts as its own. \
                  Compilers write the tables with -fasynchronous-unwind-tables.";
     shown.iter().any(|site| site.is_without_callers()).then_some(words)

@@ -60,7 +60,7 @@ fn of_sampled_stacks_the_sums_are_estimated_and_the_heap_is_exact() {
             events.new_block(0, stack, page * PAGE + at * 1000, 24);
         }
     }
-    let taken = Taken { one_stack_in: 4, ..events.taken() };
+    let taken = BlockTally { one_stack_in: 4, ..events.taken() };
     let found = find("x", &taken, None, &mut FrameNames::of(&stacks), By::Function, &Folding::default());
     assert_eq!(found.one_in, Some(4.0));
     assert_eq!(found.pages.pinned(), 40_000, "which blocks hold pages is known without stacks");
@@ -93,7 +93,7 @@ fn whether_stacks_were_sampled_is_what_the_trace_says() {
         for at in 0..10_u64 {
             events.new_block(0, if at < with { ids[0] } else { 0 }, PAGE + at * 100, 50);
         }
-        Taken { one_stack_in, ..events.taken() }
+        BlockTally { one_stack_in, ..events.taken() }
     };
     assert_eq!((one_in(&taken(1, 1)), one_in(&taken(9, 10))), (None, Some(10.0 / 9.0)));
     let found = find("x", &taken(1, 1), None, &mut FrameNames::of(&stacks), By::Function, &Folding::default());
@@ -180,7 +180,7 @@ fn of_sampled_stacks_the_slope_is_that_of_all_blocks() {
     for at in 0..400_u64 {
         events.new_block(at, if at % 4 == 0 { ids[0] } else { 0 }, (10 + at) * PAGE, 1000);
     }
-    let taken = Taken { one_stack_in: 4, ..events.taken() };
+    let taken = BlockTally { one_stack_in: 4, ..events.taken() };
     let found = find("x", &taken, None, &mut FrameNames::of(&stacks), By::Function, &Folding::default());
     let (site, slope) = (&found.sites[0], found.sites[0].slope.unwrap());
     assert!(site.grows && (slope.per_second / 1e12 - 1.0).abs() < 0.01, "1000 bytes a nanosecond: {slope:?}");

@@ -1,6 +1,6 @@
 //! The site that a user names. In: sites, a text. Out: a name, or the names that it could be.
 
-use crate::sites::Site;
+use crate::sites::AllocationSite;
 
 /// The reason why the text does not identify one site.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub enum Miss {
 
 /// Finds a site by its name as the table prints it, or by a part that only one name has. The table has dots in place of the end
 /// or the middle of long names.
-pub fn pick(sites: &[Site], text: &str) -> Result<String, Miss> {
+pub fn pick(sites: &[AllocationSite], text: &str) -> Result<String, Miss> {
     let names = || sites.iter().map(|site| site.name.as_str());
     if names().any(|name| name == text) {
         return Ok(text.into());
@@ -42,7 +42,7 @@ mod tests {
 
     #[test]
     fn a_site_is_meant_by_its_name_or_by_a_part_of_no_other() {
-        let site = |name: &str| Site { name: name.into(), ..Site::default() };
+        let site = |name: &str| AllocationSite { name: name.into(), ..AllocationSite::default() };
         let sites = ["sds_new", "sds_new_len", "dict_add", "dict_add", "a_long_name_of_a"].map(site);
         let of = |text| pick(&sites, text);
         assert_eq!(of("sds_new").as_deref(), Ok("sds_new"), "the whole name, though it is a part of another");

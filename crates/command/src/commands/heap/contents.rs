@@ -18,7 +18,7 @@ use allocanary_text::units::{parse_bytes, show_duration};
 use super::limits::{memory, time};
 use super::sites;
 use crate::args::HeapFlags;
-use crate::commands::reader::{self, Asking, Of};
+use crate::commands::reader::{self, Asking, ContentsSource};
 use crate::commands::terminal;
 
 /// How much of a process may be copied without --copy-limit.
@@ -35,16 +35,16 @@ pub fn once(flags: &HeapFlags, pid: u32) -> Result<ExitCode> {
             "process {pid} stands still while its memory is copied: about {expected} expected"
         ));
     }
-    of(flags, Of::Process(pid), resident)
+    of(flags, ContentsSource::Process(pid), resident)
 }
 
 /// Reads a core file, and prints what its heap contains.
 pub fn of_core(flags: &HeapFlags, file: &Path) -> Result<ExitCode> {
     let bytes = fs::metadata(file).map_err(|error| Error::file(file, "reading", error))?.len();
-    of(flags, Of::Core(file.into()), bytes)
+    of(flags, ContentsSource::Core(file.into()), bytes)
 }
 
-fn of(flags: &HeapFlags, of: Of, bytes: u64) -> Result<ExitCode> {
+fn of(flags: &HeapFlags, of: ContentsSource, bytes: u64) -> Result<ExitCode> {
     let limit = limit(flags)?;
     let allowed = match &flags.reader_memory {
         Some(_) => memory(flags)?,

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use allocanary_contents::{Contents, Leaked, Site};
+use allocanary_contents::{Contents, LeakSite, Leaked};
 use allocanary_heap::Live;
 use allocanary_profile::reader;
 use allocanary_who::sampled::Reading;
@@ -44,7 +44,7 @@ fn named(leaked: &mut Leaked, sampled: &[Vec<u64>], known: &HashMap<u64, (&str, 
             let sum = sites.entry(name).or_default();
             *sum = (sum.0 + 1, sum.1 + size);
         }
-        let site = |(name, (blocks, bytes)): (&str, (u64, u64))| Site { name: name.into(), blocks, bytes };
+        let site = |(name, (blocks, bytes)): (&str, (u64, u64))| LeakSite { name: name.into(), blocks, bytes };
         row.sites = sites.into_iter().map(site).collect();
         row.sites.sort_by_key(|site| std::cmp::Reverse(site.blocks));
     }

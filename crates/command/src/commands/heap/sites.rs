@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use allocanary_contents::{Contents, Site};
+use allocanary_contents::{Contents, LeakSite};
 use allocanary_rows::error::{Error, Result};
 use allocanary_trace::reader::Trace;
 use allocanary_who::{By, Folding, FrameNames, Moment, MomentChoice, sites};
@@ -35,10 +35,10 @@ pub fn add(contents: &mut Contents, trace: &Trace) -> Result<()> {
     let blocks = taken.blocks.len() as u64;
     let found = sites::find(&trace.header.program, &taken, None, &mut names, By::Function, &Folding::default());
     let of_sites = found.sites.into_iter().filter(|site| site.blocks > 0);
-    leaked.sites = of_sites.map(|site| Site { name: site.name, blocks: site.blocks, bytes: site.live }).collect();
+    leaked.sites = of_sites.map(|site| LeakSite { name: site.name, blocks: site.blocks, bytes: site.live }).collect();
     leaked.sites.sort_by(|one, other| other.bytes.cmp(&one.bytes).then(one.name.cmp(&other.name)));
     if let Some(others) = leaked.blocks.checked_sub(blocks).filter(|others| *others > 0) {
-        leaked.sites.push(Site { name: String::new(), blocks: others, bytes: 0 });
+        leaked.sites.push(LeakSite { name: String::new(), blocks: others, bytes: 0 });
     }
     contents.problems.extend(found.one_in.map(|one_in| {
         format!("One allocation in {one_in:.0} has a stack in the trace: the blocks of call sites are an estimate.")

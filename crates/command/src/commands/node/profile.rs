@@ -32,7 +32,7 @@ pub fn pprof(pid: u32, named: bool) -> Result<Vec<u8>, NoProfile> {
     })?;
     let reading = Reading::of(reader::read(&live).map_err(absent)?);
     let mut names = if named { reading.names() } else { FrameNames::none(&reading.stacks) };
-    let what = profile::Of::Samples(reading.mean());
+    let what = profile::ProfileSource::Samples(reading.mean());
     let notes = reading.notes(names.notes());
     let written = profile::pprof(&reading.program(), &reading.stacks, &reading.of_stacks(), &mut names, what, &notes);
     match written {

@@ -4,7 +4,7 @@ use crate::args::WhoFlags;
 use allocanary_rows::error::{Error, Result};
 use allocanary_text::outside::harmless;
 use allocanary_who::fold::Skip;
-use allocanary_who::{By, Folding, FrameNames, StackGroups, Taken, sites};
+use allocanary_who::{BlockTally, By, Folding, FrameNames, StackGroups, sites};
 
 /// What is passed over, in addition to functions that are known by name.
 pub(super) fn folding(flags: &WhoFlags) -> Folding {
@@ -13,7 +13,7 @@ pub(super) fn folding(flags: &WhoFlags) -> Folding {
 
 /// The groups of stacks. If no function matches a pattern of --skip, this is an error, because the pattern is probably
 /// misspelled.
-pub(super) fn groups(flags: &WhoFlags, taken: &Taken, names: &mut FrameNames<'_>, by: By) -> Result<StackGroups> {
+pub(super) fn groups(flags: &WhoFlags, taken: &BlockTally, names: &mut FrameNames<'_>, by: By) -> Result<StackGroups> {
     let groups = StackGroups::of(taken, sites::one_in(taken).is_some(), names, by, &folding(flags));
     if let [pattern, ..] = groups.folding.skip.unknown(names.seen())[..] {
         return Err(Error::Input(format!(

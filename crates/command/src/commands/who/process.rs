@@ -154,7 +154,7 @@ fn of_format(
     let wrong = |error: String| format!("--format {format}: {error}");
     let of = reading.of_stacks();
     if format == "pprof" {
-        let what = profile::Of::Samples(reading.mean());
+        let what = profile::ProfileSource::Samples(reading.mean());
         return profile::pprof(path, &reading.stacks, &of, names, what, notes)
             .map_err(|error| wrong(error.to_string()));
     }

@@ -147,7 +147,7 @@ fn leaks(leaked: &Leaked) -> Markup {
         (name, cells.into_iter().chain(by).collect())
     };
     let rows: Vec<(Markup, Vec<String>)> = leaked.rows.iter().take(ROWS).map(row).collect();
-    let site = |site: &allocanary_contents::Site| {
+    let site = |site: &allocanary_contents::LeakSite| {
         let name = if site.name.is_empty() { "not in the trace" } else { &site.name };
         (html! { (name) }, vec![bytes(site.bytes), count(site.blocks)])
     };

@@ -1,5 +1,5 @@
 use super::*;
-use allocanary_contents::{Inside, Lost, Retained, Sampled, Site};
+use allocanary_contents::{Inside, LeakSite, Lost, Retained, Sampled};
 use allocanary_heap::Subject;
 
 const LOOK: Look = Look { color: false, width: 80 };
@@ -113,8 +113,8 @@ fn call_sites_and_texts_are_shown_where_they_are_known() {
     let mut found = contents(6000);
     let leaked = found.leaked.as_mut().unwrap();
     leaked.rows[0].text = Some("a\u{1b}[31m \"b\"".into());
-    let site = |name: &str, blocks: u64| Site { name: name.into(), blocks, bytes: 70 * blocks };
-    leaked.sites = vec![site("app::connect", 5990), Site { bytes: 0, ..site("", 10) }];
+    let site = |name: &str, blocks: u64| LeakSite { name: name.into(), blocks, bytes: 70 * blocks };
+    leaked.sites = vec![site("app::connect", 5990), LeakSite { bytes: 0, ..site("", 10) }];
     found.texts = Some(vec![Text { text: "Content-Type\n".into(), blocks: 3, bytes: 96, again: 64 }]);
     let text = text(&found, &LOOK);
     for wanted in ["app::connect", "not in the trace", "Content-Type\\n", "64 B", r#"app::Peer: "a\u{1b}[31m \"b\"""#] {
@@ -128,7 +128,7 @@ fn leaked_blocks_that_were_sampled_have_their_call_site() {
     let mut found = contents(6000);
     assert!(!text(&found, &LOOK).contains("ampled"), "without a profile nothing is said of one");
     let leaked = found.leaked.as_mut().unwrap();
-    let site = |name: &str, blocks: u64| Site { name: name.into(), blocks, bytes: 70 * blocks };
+    let site = |name: &str, blocks: u64| LeakSite { name: name.into(), blocks, bytes: 70 * blocks };
     leaked.rows[0].sites =
         vec![site("app::connect", 21), site("app::<retry>", 4), site("a", 2), site("b", 1), site("c", 1)];
     leaked.sampled = Some(29);

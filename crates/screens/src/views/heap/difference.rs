@@ -3,7 +3,7 @@
 use super::columns::columns;
 use super::{bold, bytes};
 use crate::draw::wrapped;
-use allocanary_heap::{Change, Difference, signed};
+use allocanary_heap::{CountChange, Difference, signed};
 use allocanary_text::outside::Look;
 
 /// The number of arenas with a separate line.
@@ -16,17 +16,17 @@ pub fn difference(found: &Difference, look: &Look) -> String {
         let note = "The readings are of different processes: what grew is the difference between the two.";
         out.push_str(&format!("{}\n", wrapped(note, look.width.into())));
     }
-    let table = |title: &str, changes: &[&Change]| {
+    let table = |title: &str, changes: &[&CountChange]| {
         let mut table = vec![[title, "before", "after", "change"].map(String::from).to_vec()];
-        let row = |change: &&Change| {
+        let row = |change: &&CountChange| {
             vec![change.name.clone(), bytes(change.before), bytes(change.after), signed(change.by())]
         };
         table.extend(changes.iter().map(row));
         columns(&table, look)
     };
-    let rows: Vec<&Change> = found.rows.iter().chain([&found.resident]).collect();
+    let rows: Vec<&CountChange> = found.rows.iter().chain([&found.resident]).collect();
     out.push_str(&format!("\n{}", table("part", &rows)));
-    let mut arenas: Vec<&Change> = found.arenas.iter().filter(|change| change.by() != 0).collect();
+    let mut arenas: Vec<&CountChange> = found.arenas.iter().filter(|change| change.by() != 0).collect();
     arenas.sort_by_key(|change| std::cmp::Reverse(change.by().unsigned_abs()));
     arenas.truncate(ARENAS);
     if !arenas.is_empty() {

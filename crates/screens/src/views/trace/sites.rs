@@ -5,7 +5,7 @@ use allocanary_who::answer::sentence;
 use allocanary_who::callers::Caller;
 use allocanary_who::collapsed::what;
 use allocanary_who::timeline::SiteSeries;
-use allocanary_who::{Order, Site, SiteReport};
+use allocanary_who::{AllocationSite, Order, SiteReport};
 use maud::{Markup, html};
 
 use super::flames::Flames;
@@ -114,14 +114,14 @@ fn rows(found: &SiteReport, order: Order) -> Markup {
         Order::Allocated => "part of what was allocated",
         Order::Requested | Order::Grows => "part of what is requested",
     };
-    let share = |site: &Site| match order {
+    let share = |site: &AllocationSite| match order {
         Order::Pinned => site.share.pinned,
         Order::Allocated => site.bytes,
         Order::Requested | Order::Grows => site.live,
     };
     let all: u64 = found.sites.iter().map(share).sum();
     let heads = ["site", pinned, alone, "requested", "allocated", "short", "a minute", "", part];
-    let row = |site: &Site| {
+    let row = |site: &AllocationSite| {
         let cells = [
             site.name.clone(),
             bytes(site.share.pinned),
@@ -191,7 +191,7 @@ mod tests {
         assert!(!html.contains("<script") && !html.contains("shows them"), "the script is in the frame: {html}");
         // Without any flamegraph, and with more sites than lines.
         sites.flames.clear();
-        sites.found.sites = vec![Site::default(); 13];
+        sites.found.sites = vec![AllocationSite::default(); 13];
         let html = page(&told(), Some(&sites));
         assert!(html.contains("And 3 more: <code>"), "{html}");
         assert!(html.contains("'unsafe-inline'\"") && !html.contains("<iframe"), "{html}");

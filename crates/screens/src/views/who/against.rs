@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use allocanary_text::units::{Bytes, show_duration, show_share};
 use allocanary_who::SiteReport;
-use allocanary_who::against::{Before, Change, Holds, TIME, changes, is_beyond};
+use allocanary_who::against::{Before, Holds, SiteChange, TIME, changes, is_beyond};
 use serde_json::{Value, json};
 
 use super::SMALL;
@@ -23,7 +23,7 @@ pub struct Comparison<'a> {
     /// The later trace.
     pub found: &'a SiteReport,
     /// All sites, the one that grew most first.
-    pub changes: Vec<Change>,
+    pub changes: Vec<SiteChange>,
     /// The limit of a site's growth, as a share of the old heap.
     pub gate: Option<f64>,
     /// How the two traces differ in addition to the program.
@@ -60,8 +60,8 @@ impl<'a> Comparison<'a> {
     }
 
     /// The sites that grew beyond the gate.
-    pub fn beyond(&self) -> Vec<&Change> {
-        let is_beyond = |change: &&Change| self.gate.is_some_and(|most| is_beyond(change, &self.old, most));
+    pub fn beyond(&self) -> Vec<&SiteChange> {
+        let is_beyond = |change: &&SiteChange| self.gate.is_some_and(|most| is_beyond(change, &self.old, most));
         self.changes.iter().filter(is_beyond).collect()
     }
 
@@ -71,8 +71,8 @@ impl<'a> Comparison<'a> {
     }
 
     fn sentence(&self) -> String {
-        let name = |change: &Change| format!("`{}` (+{})", change.name, Bytes(change.growth() as u64));
-        let list = |all: &[&Change]| all.iter().take(NAMED).map(|one| name(one)).collect::<Vec<_>>().join(", ");
+        let name = |change: &SiteChange| format!("`{}` (+{})", change.name, Bytes(change.growth() as u64));
+        let list = |all: &[&SiteChange]| all.iter().take(NAMED).map(|one| name(one)).collect::<Vec<_>>().join(", ");
         let (program, words, old) = (&self.found.program, self.found.moment.words, Bytes(self.old.resident));
         let head = format!("{program}, {words}: {} of the heap, and {old} before", Bytes(self.found.pages.resident()));
         let beyond = self.beyond();
@@ -89,7 +89,7 @@ impl<'a> Comparison<'a> {
             }
             Some(most) => format!("{head}. No site holds more by over {most} of that: the gate holds."),
             None => {
-                let grown: Vec<&Change> = self.changes.iter().filter(|change| change.growth() > 0).collect();
+                let grown: Vec<&SiteChange> = self.changes.iter().filter(|change| change.growth() > 0).collect();
                 match grown[..] {
                     [] => format!("{head}. No site holds more."),
                     _ => format!("{head}. More is held by {}.", list(&grown)),
@@ -121,9 +121,9 @@ impl<'a> Comparison<'a> {
         let (unit, size) = if self.old.resident < SMALL { ("KiB", 10) } else { ("MiB", 20) };
         let show = |bytes: i128| format!("{:.1}", bytes as f64 / f64::from(1_u32 << size));
         let signed = |bytes: i128| if bytes > 0 { format!("+{}", show(bytes)) } else { show(bytes) };
-        let pinned = |change: &Change| i128::from(change.new.pinned) - i128::from(change.old.pinned);
+        let pinned = |change: &SiteChange| i128::from(change.new.pinned) - i128::from(change.old.pinned);
         let mut table = vec![["site", "before", "now", "more", "of it pinned", ""].map(String::from).to_vec()];
-        let mut shown: Vec<&Change> = self.changes.iter().filter(|change| change.growth() != 0).collect();
+        let mut shown: Vec<&SiteChange> = self.changes.iter().filter(|change| change.growth() != 0).collect();
         shown.sort_by_key(|change| std::cmp::Reverse(change.growth().unsigned_abs()));
         shown.truncate(top);
         let beyond = self.beyond();
@@ -152,7 +152,7 @@ impl<'a> Comparison<'a> {
     pub fn json(&self, top: Option<usize>) -> String {
         let beyond = self.beyond();
         let holds = |holds: Holds| json!({ "requested_bytes": holds.live, "pinned_bytes": holds.pinned });
-        let of = |change: &Change| {
+        let of = |change: &SiteChange| {
             json!({
                 "name": change.name, "module": change.module, "before": holds(change.old), "now": holds(change.new),
                 "growth_bytes": change.growth() as i64, "beyond": beyond.contains(&change),

@@ -2,7 +2,7 @@
 
 use allocanary_text::units::Unit;
 use allocanary_who::slope::Slope;
-use allocanary_who::{By, Site, SiteReport};
+use allocanary_who::{AllocationSite, By, SiteReport};
 
 /// The number of sites that the sentence names.
 const NAMED: usize = 3;
@@ -26,10 +26,11 @@ pub fn grown(found: &SiteReport) -> Option<String> {
         return in_window(found);
     }
     let growing = found.sites.iter().filter(|site| site.grows);
-    let mut growing: Vec<(&Site, Slope)> = growing.filter_map(|site| Some((site, site.slope?))).collect();
+    let mut growing: Vec<(&AllocationSite, Slope)> = growing.filter_map(|site| Some((site, site.slope?))).collect();
     growing.sort_by(|(_, a), (_, b)| b.per_second.total_cmp(&a.per_second));
     let (first, ..) = growing.first()?;
-    let quote = |site: &Site| if found.by == By::Thread { site.name.clone() } else { format!("`{}`", site.name) };
+    let quote =
+        |site: &AllocationSite| if found.by == By::Thread { site.name.clone() } else { format!("`{}`", site.name) };
     let mut text = format!("{} grows by {}", quote(first), rate(&growing[0].1));
     for (site, slope) in &growing[1..growing.len().min(NAMED)] {
         text.push_str(&format!(", {} by {}", quote(site), rate(slope)));
@@ -41,7 +42,7 @@ pub fn grown(found: &SiteReport) -> Option<String> {
 /// By how many more blocks a site holds than at the beginning of the window: the minimum and the maximum. All of its live blocks were
 /// allocated in the window. Older blocks that were freed in the window may all have been its own, which gives the minimum. `None` for other
 /// traces, and for a sample.
-pub fn blocks_in_window(found: &SiteReport, site: &Site) -> Option<(u64, u64)> {
+pub fn blocks_in_window(found: &SiteReport, site: &AllocationSite) -> Option<(u64, u64)> {
     let before = found.freed_from_before.filter(|_| found.one_in.is_none())?;
     Some((site.blocks.saturating_sub(before), site.blocks))
 }
@@ -50,10 +51,10 @@ pub fn blocks_in_window(found: &SiteReport, site: &Site) -> Option<(u64, u64)> {
 fn in_window(found: &SiteReport) -> Option<String> {
     let before = found.freed_from_before?;
     let bounds = |site| Some((site, blocks_in_window(found, site)?));
-    let mut surely: Vec<(&Site, (u64, u64))> =
+    let mut surely: Vec<(&AllocationSite, (u64, u64))> =
         found.sites.iter().filter_map(bounds).filter(|(_, (least, _))| *least > 0).collect();
     // Bytes of the blocks that are certainly additional, if all blocks have the same size.
-    let worth = |(site, (least, most)): &(&Site, (u64, u64))| site.live as f64 * *least as f64 / *most as f64;
+    let worth = |(site, (least, most)): &(&AllocationSite, (u64, u64))| site.live as f64 * *least as f64 / *most as f64;
     surely.sort_by(|a, b| worth(b).total_cmp(&worth(a)));
     let show = |number: u64| Unit::Count.show(number as f64);
     let freed = match before {
@@ -67,7 +68,8 @@ fn in_window(found: &SiteReport) -> Option<String> {
         let is_known = found.one_in.is_none() && !found.sites.is_empty();
         return is_known.then(|| format!("Whether a site grew in the window is not known: {freed}."));
     }
-    let quote = |site: &Site| if found.by == By::Thread { site.name.clone() } else { format!("`{}`", site.name) };
+    let quote =
+        |site: &AllocationSite| if found.by == By::Thread { site.name.clone() } else { format!("`{}`", site.name) };
     let named = surely.iter().take(NAMED).map(|(site, (least, most))| {
         let range = if least == most { show(*most) } else { format!("{} to {}", show(*least), show(*most)) };
         format!("{} {range} (at most {})", quote(site), Unit::Bytes.show(site.live as f64))
@@ -131,13 +133,13 @@ mod tests {
         // A leak of whole pages: nothing is pinned, and the site is the last of many.
         let slow = found.sites[2].clone();
         found.sites.extend(vec![slow; 40]);
-        let leak = Site {
+        let leak = AllocationSite {
             grows: true,
             slope: Some(Slope { per_second: 9.0 * MIB, low: MIB, high: 17.0 * MIB }),
             ..found.sites[3].clone()
         };
-        found.sites.push(Site { name: "whole_pages".into(), ..leak.clone() });
-        found.sites.push(Site { name: "the_fourth".into(), slope: Some(Slope::default()), ..leak });
+        found.sites.push(AllocationSite { name: "whole_pages".into(), ..leak.clone() });
+        found.sites.push(AllocationSite { name: "the_fourth".into(), slope: Some(Slope::default()), ..leak });
         let said = grown(&found).unwrap();
         assert!(
             said.starts_with("`whole_pages` grows by 9.00 MiB a minute [1.00, 17.00], `_sdsnewlen` by 2.00")

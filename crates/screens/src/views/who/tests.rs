@@ -10,8 +10,8 @@ use super::*;
 
 const MIB: u64 = 1 << 20;
 
-fn site(name: &str, pinned: u64, alone: u64, live: u64, short: u64, grows: bool) -> Site {
-    Site {
+fn site(name: &str, pinned: u64, alone: u64, live: u64, short: u64, grows: bool) -> AllocationSite {
+    AllocationSite {
         name: name.into(),
         frame: NamedFrame {
             function: name.into(),
@@ -45,7 +45,7 @@ pub fn found() -> SiteReport {
         site("dictAddRaw", 24 * MIB, 4 * MIB, 20 * MIB, 10, true),
         site("_sdsnewlen", 16 * MIB, MIB / 2, 24 * MIB, 900, false),
         site("(no stack)", 0, 0, 3 * MIB, 0, false),
-        Site {
+        AllocationSite {
             frame: NamedFrame::default(),
             ..site("a_function_with_a_name_that_is_longer_than_the_line", 0, 0, 0, 5, false)
         },

@@ -7,7 +7,7 @@ use std::fs;
 use super::found::ProgramRuntime;
 use super::knob::{Knob, Way};
 use super::runtime::Runtime;
-use super::taken::Taken;
+use super::taken::RuntimeMemory;
 use allocanary_rows::Cell;
 use allocanary_rows::sample::{Failure, FailureKind};
 use allocanary_sys::proc::files::{File, path};
@@ -22,7 +22,7 @@ pub struct RuntimeView {
     /// Its command line.
     pub words: Vec<String>,
     /// What a Go runtime says itself.
-    pub taken: Option<Taken>,
+    pub taken: Option<RuntimeMemory>,
 }
 
 /// Where Java takes more options from, which win over JAVA_TOOL_OPTIONS: its launcher, and the virtual machine.
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn a_program_that_sets_it_itself_is_a_failure() {
         let with = |percent| {
-            let taken = Some(Taken { percent, limit: i64::MAX, procs: 2 });
+            let taken = Some(RuntimeMemory { percent, limit: i64::MAX, procs: 2 });
             said(&go::GO, &[("gogc", "200")], Some(RuntimeView { taken, ..seen(&[("GOGC", "200")], "./x") }))
         };
         assert_eq!(with(200).unwrap(), "gogc 200\n");

@@ -16,7 +16,7 @@ pub struct Globals {
 
 /// What a runtime has taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Taken {
+pub struct RuntimeMemory {
     /// In %; -1 is off.
     pub percent: i32,
     /// In bytes; the largest number is none.
@@ -27,21 +27,21 @@ pub struct Taken {
 
 impl Globals {
     /// Reads a process; `None` if it may not be read, or if its runtime has not begun.
-    pub fn read(&self, pid: u32) -> Option<Taken> {
+    pub fn read(&self, pid: u32) -> Option<RuntimeMemory> {
         let memory = File::open(path(pid, files::File::Mem)).ok()?;
         let (mut controller, mut procs) = ([0; 16], [0; 4]);
         memory.read_exact_at(&mut controller, self.controller).ok()?;
         memory.read_exact_at(&mut procs, self.procs).ok()?;
-        Taken::of(&controller, procs)
+        RuntimeMemory::of(&controller, procs)
     }
 }
 
-impl Taken {
-    fn of(controller: &[u8; 16], procs: [u8; 4]) -> Option<Taken> {
+impl RuntimeMemory {
+    fn of(controller: &[u8; 16], procs: [u8; 4]) -> Option<RuntimeMemory> {
         let percent = i32::from_ne_bytes(controller[..4].try_into().ok()?);
         let limit = i64::from_ne_bytes(controller[8..].try_into().ok()?);
         let procs = i32::from_ne_bytes(procs);
-        (limit > 0 && procs > 0).then_some(Taken { percent, limit, procs })
+        (limit > 0 && procs > 0).then_some(RuntimeMemory { percent, limit, procs })
     }
 
     /// The value of a setting, as it is given.
@@ -68,10 +68,13 @@ mod tests {
             bytes[8..].copy_from_slice(&limit.to_ne_bytes());
             bytes
         };
-        let taken = Taken::of(&bytes(-1, 64 << 20), 2_i32.to_ne_bytes()).unwrap();
+        let taken = RuntimeMemory::of(&bytes(-1, 64 << 20), 2_i32.to_ne_bytes()).unwrap();
         let values = ["gogc", "memlimit", "maxprocs", "xss"].map(|name| taken.value(name));
         assert_eq!(values, [Some("off".into()), Some("67108864".into()), Some("2".into()), None]);
-        assert_eq!(Taken::of(&bytes(100, 1), 1_i32.to_ne_bytes()).unwrap().value("gogc").as_deref(), Some("100"));
-        assert_eq!(Taken::of(&bytes(0, 0), [0; 4]), None);
+        assert_eq!(
+            RuntimeMemory::of(&bytes(100, 1), 1_i32.to_ne_bytes()).unwrap().value("gogc").as_deref(),
+            Some("100")
+        );
+        assert_eq!(RuntimeMemory::of(&bytes(0, 0), [0; 4]), None);
     }
 }

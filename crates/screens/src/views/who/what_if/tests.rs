@@ -1,5 +1,5 @@
+use allocanary_who::AllocationSite;
 use allocanary_who::By;
-use allocanary_who::Site;
 use allocanary_who::pages::Share;
 
 use super::super::tests::found;
@@ -15,7 +15,13 @@ pub fn what_if(as_it_is: Vec<ReplayHeap>, survivors: Vec<ReplayHeap>, whole: Vec
         moment: found.moment.clone(),
         nanos: found.nanos,
         by: By::Function,
-        site: Site { name: "_sdsnewlen".into(), allocations: 1000, short: 100, blocks: 500, ..Site::default() },
+        site: AllocationSite {
+            name: "_sdsnewlen".into(),
+            allocations: 1000,
+            short: 100,
+            blocks: 500,
+            ..AllocationSite::default()
+        },
         share: Share { pinned: 16 * MIB, alone: 14 * MIB, with_holes: 18 * MIB, ..Share::default() },
         replays: Ok(("jemalloc:dirty_decay_ms=0".into(), Ways { as_it_is, survivors, whole })),
         notes: vec!["one note".into()],
