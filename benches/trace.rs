@@ -20,7 +20,7 @@ use std::time::Duration;
 use allocanary_sys::rng::Rng;
 use allocanary_sys::sys;
 use allocanary_trace::builder::TraceBuilder;
-use allocanary_trace::coder::{Event, How};
+use allocanary_trace::coder::{AllocFunction, Event};
 use allocanary_trace::format::{Header, Marks};
 use allocanary_trace::reader::Trace;
 use allocanary_trace::record::traces;
@@ -227,7 +227,7 @@ fn replayed() {
         if window.iter().filter(|address| **address == window[slot]).count() > 1 {
             window[slot] = 0x2000_0000 + at * 64;
         }
-        sample.event(0, at * 8, Event::New { how: How::Malloc, address: window[slot], size: 48 });
+        sample.event(0, at * 8, Event::New { how: AllocFunction::Malloc, address: window[slot], size: 48 });
     }
     let folder = tempdir().unwrap();
     let (trace, out) = (folder.path().join("a.trace"), folder.path().join("prepared"));

@@ -26,7 +26,7 @@ mod functions {
     use std::ffi::{c_int, c_void};
     use std::ptr::null_mut;
 
-    use allocanary_recorder::{self as recorder, How, real};
+    use allocanary_recorder::{self as recorder, AllocFunction, real};
 
     /// Rounds an alignment up to a power of two that `posix_memalign` takes, as glibc does.
     fn alignment(wanted: usize) -> usize {
@@ -42,7 +42,7 @@ mod functions {
         if error != 0 {
             return Err(error);
         }
-        recorder::allocated_by(How::Aligned(align.trailing_zeros() as u8), block.cast(), size);
+        recorder::allocated_by(AllocFunction::Aligned(align.trailing_zeros() as u8), block.cast(), size);
         Ok(block)
     }
 
@@ -80,7 +80,7 @@ mod functions {
     pub unsafe extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
         // SAFETY: as above. If there is a block, the product did not overflow.
         let block = unsafe { real::calloc(count, size) };
-        recorder::allocated_by(How::Calloc, block.cast(), count.wrapping_mul(size)).cast()
+        recorder::allocated_by(AllocFunction::Calloc, block.cast(), count.wrapping_mul(size)).cast()
     }
 
     /// # Safety

@@ -41,7 +41,7 @@ struct Nothing;
 
 impl Sink for Nothing {
     type Block = ();
-    fn allocated(&mut self, _: At, _: allocanary_trace::coder::How, _: u64) {}
+    fn allocated(&mut self, _: At, _: allocanary_trace::coder::AllocFunction, _: u64) {}
     fn freed(&mut self, _: At, (): ()) {}
     fn resized(&mut self, _: At, (): (), _: u64) {}
 }

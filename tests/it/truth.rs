@@ -11,7 +11,7 @@ use allocanary_rows::Phase::{Filled, Idle, Peak, Purged, Released};
 use allocanary_rows::job::Job;
 use allocanary_rows::sample::Sample;
 use allocanary_trace::builder::TraceBuilder;
-use allocanary_trace::coder::{Event, How};
+use allocanary_trace::coder::{AllocFunction, Event};
 use tempfile::tempdir;
 
 use super::bounded::Bounded;
@@ -100,7 +100,7 @@ fn every_cell_checks_its_data() {
     let mut sample = TraceBuilder::new(4096);
     for at in 0..200 {
         let address = 0x10000 + at * 1024;
-        sample.event(0, at * 10, Event::New { how: How::Malloc, address, size: 1000 });
+        sample.event(0, at * 10, Event::New { how: AllocFunction::Malloc, address, size: 1000 });
         if at % 2 == 0 {
             sample.event(0, at * 10 + 5, Event::Free { address });
         }

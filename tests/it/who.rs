@@ -6,7 +6,7 @@ use std::path::Path;
 
 use allocanary_testing::skipped::skipped;
 use allocanary_trace::builder::TraceBuilder;
-use allocanary_trace::coder::{Event, How};
+use allocanary_trace::coder::{AllocFunction, Event};
 use allocanary_trace::stacks::{StackNode, Stacks};
 use tempfile::{TempDir, tempdir};
 
@@ -20,7 +20,7 @@ const PAGE: u64 = 4096;
 fn trace() -> TempDir {
     let folder = tempdir().unwrap();
     let mut builder = TraceBuilder::stamped(4096, 1);
-    let malloc = |address, size| Event::New { how: How::Malloc, address, size };
+    let malloc = |address, size| Event::New { how: AllocFunction::Malloc, address, size };
     for at in 0..500 {
         builder.event(0, 10 * at, malloc((256 + at) * PAGE, PAGE - 64));
         builder.event(1, 10 * at, malloc((256 + at) * PAGE + PAGE - 64, 64));
@@ -243,7 +243,7 @@ fn planted(folder: &Path) {
     let nodes = vec![StackNode::default(), node(0x10), node(0x20), node(0x30)];
     builder.tables(&Stacks { nodes, modules: Vec::new() });
     let address = |at: u64, offset: u64| 0x10_0000 + at * 0x4000 + offset;
-    let malloc = |address, size| Event::New { how: How::Malloc, address, size };
+    let malloc = |address, size| Event::New { how: AllocFunction::Malloc, address, size };
     let mut tick = 0;
     let mut add = |builder: &mut TraceBuilder, event, stack| {
         tick += 100;

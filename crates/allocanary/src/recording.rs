@@ -32,7 +32,7 @@ use std::alloc::{GlobalAlloc, Layout};
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use allocanary_recorder as recorder;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-use allocanary_recorder::How;
+use allocanary_recorder::AllocFunction;
 
 /// An allocator that records its calls; see the [module](self).
 pub struct Recording<A> {
@@ -84,11 +84,13 @@ const NATURAL: usize = 16;
 /// A new block, recorded after the call that made it.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[inline(always)]
-fn allocated(block: *mut u8, layout: Layout, how: How) -> *mut u8 {
+fn allocated(block: *mut u8, layout: Layout, how: AllocFunction) -> *mut u8 {
     match (layout.align() > NATURAL, how) {
         // The format has no zeroed block with an alignment.
-        (true, _) => recorder::allocated_by(How::Aligned(layout.align().trailing_zeros() as u8), block, layout.size()),
-        (_, How::Malloc) => recorder::allocated(block, layout.size()),
+        (true, _) => {
+            recorder::allocated_by(AllocFunction::Aligned(layout.align().trailing_zeros() as u8), block, layout.size())
+        }
+        (_, AllocFunction::Malloc) => recorder::allocated(block, layout.size()),
         _ => recorder::allocated_by(how, block, layout.size()),
     }
 }
@@ -100,14 +102,14 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Recording<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promises are those that the inner allocator requires, here and below.
         let block = unsafe { self.inner.alloc(layout) };
-        allocated(block, layout, How::Malloc)
+        allocated(block, layout, AllocFunction::Malloc)
     }
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: as above.
         let block = unsafe { self.inner.alloc_zeroed(layout) };
-        allocated(block, layout, How::Calloc)
+        allocated(block, layout, AllocFunction::Calloc)
     }
 
     #[inline]

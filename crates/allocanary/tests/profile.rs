@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 use std::process::Command;
 
-use allocanary_heap::Live;
+use allocanary_heap::LiveProcess;
 use allocanary_testing::skipped::skipped;
 
 #[allow(dead_code, reason = "the example's main is not the test's")]
@@ -51,14 +51,14 @@ fn gos_pprof_reads_the_heap_of_a_service() {
 #[test]
 fn the_table_of_a_service_is_found_from_outside() {
     let kept = std::hint::black_box(vec![7_u8; 32 << 20]);
-    let found = allocanary_profile::reader::read(&Live::open(std::process::id()).unwrap()).unwrap();
+    let found = allocanary_profile::reader::read(&LiveProcess::open(std::process::id()).unwrap()).unwrap();
     let sample = found.samples.iter().find(|sample| sample.address == kept.as_ptr().addr() as u64);
     let sample = sample.expect("a block of many mean distances is always sampled");
     assert_eq!((sample.size, found.mean), (32 << 20, 512 << 10));
     assert!(found.stack(sample.frame).len() > 2);
     drop(kept);
     let address = sample.address;
-    let after = allocanary_profile::reader::read(&Live::open(std::process::id()).unwrap()).unwrap();
+    let after = allocanary_profile::reader::read(&LiveProcess::open(std::process::id()).unwrap()).unwrap();
     assert!(after.samples.iter().all(|sample| sample.address != address || sample.size != 32 << 20));
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use allocanary_heap::{CoreFile, How, Live, Mapping, Memory, ProcessTrouble, Subject};
+use allocanary_heap::{CoreFile, LiveProcess, Mapping, Memory, ProcessTrouble, ReadMode, Subject};
 use allocanary_process::{Files, Stopped};
 
 use crate::contents::Contents;
@@ -35,7 +35,7 @@ pub fn take(pid: u32, wanted: &ContentsRequest, time: Duration) -> Result<Conten
     let mut doubtful: Vec<Vec<String>> = Vec::new();
     let mut number = 0;
     loop {
-        let live = Live::open_with(&files, until)?;
+        let live = LiveProcess::open_with(&files, until)?;
         let bytes = bytes_of(&live);
         if bytes > wanted.limit {
             let mut contents = sample::contents(&live, &threads::of(&live, pid, None), bytes, wanted.limit, &open);
@@ -44,14 +44,14 @@ pub fn take(pid: u32, wanted: &ContentsRequest, time: Duration) -> Result<Conten
         }
         let space = room.take().unwrap_or_else(|| Room::for_all_of(&live));
         let (live, threads, copy, stopped) = match wanted.how {
-            How::Running => (live, None, None, None),
-            How::Stopped => {
+            ReadMode::Running => (live, None, None, None),
+            ReadMode::Stopped => {
                 // While it is stopped no file is opened.
                 live.mappings().iter().filter(|one| one.inode != 0).for_each(|one| drop(open(one)));
                 let begun = Instant::now();
                 let stopped = Stopped::stop(pid)?;
                 files.stop();
-                let live = Live::open_with(&files, until)?;
+                let live = LiveProcess::open_with(&files, until)?;
                 let threads = threads::of(&live, pid, Some(&stopped));
                 (live, Some(threads), Some((begun, stopped)), Some(0))
             }

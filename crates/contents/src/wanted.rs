@@ -1,12 +1,12 @@
 //! What is looked for in a heap. In: flags. Out: the type that all of the reading has.
 
-use allocanary_heap::How;
+use allocanary_heap::ReadMode;
 
 /// What is looked for.
 #[derive(Clone, Copy, Debug)]
 pub struct ContentsRequest {
     /// Whether the process is stopped.
-    pub how: How,
+    pub how: ReadMode,
     /// The most bytes that are copied. Of a process that has more the kinds are told, from a sample.
     pub limit: u64,
     /// Whether to tell who holds the blocks.

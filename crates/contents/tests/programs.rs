@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use allocanary_contents::{Contents, ContentsRequest, take, take_core};
-use allocanary_heap::How;
+use allocanary_heap::ReadMode;
 use allocanary_testing::programs::{Running, compiled};
 use allocanary_testing::skipped::skipped;
 
@@ -38,9 +38,9 @@ fn started(name: &str, flags: &[&str], preload: &str) -> Option<(Running, BTreeM
 }
 
 const WANTED: ContentsRequest =
-    ContentsRequest { how: How::Running, limit: 1 << 30, holders: true, texts: false, addresses: false };
+    ContentsRequest { how: ReadMode::Running, limit: 1 << 30, holders: true, texts: false, addresses: false };
 
-fn read(running: &Running, how: How) -> Contents {
+fn read(running: &Running, how: ReadMode) -> Contents {
     take(running.pid(), &ContentsRequest { how, ..WANTED }, Duration::from_secs(60)).unwrap()
 }
 
@@ -57,11 +57,11 @@ fn lost_blocks_are_found_block_for_block() {
             continue;
         }
         let Some((running, known, _folder)) = started("lost.c", &["-O2", "-s"], preload) else { return };
-        for how in [How::Running, How::Stopped] {
+        for how in [ReadMode::Running, ReadMode::Stopped] {
             let contents = read(&running, how);
             let leaked = contents.leaked.as_ref().unwrap_or_else(|| panic!("{:?}", contents.problems));
             assert_eq!((leaked.blocks, leaked.direct_blocks), (known["lost"], known["direct"]), "{preload} {how:?}");
-            assert_eq!(contents.stopped.is_some(), how == How::Stopped);
+            assert_eq!(contents.stopped.is_some(), how == ReadMode::Stopped);
         }
     }
 }
@@ -70,9 +70,9 @@ fn lost_blocks_are_found_block_for_block() {
 fn blocks_that_move_are_not_lost() {
     let Some((running, known, _folder)) = started("moving.c", &["-O2", "-pthread"], "") else { return };
     let leaked = |how| read(&running, how).leaked.map(|leaked| leaked.blocks);
-    assert_eq!(leaked(How::Stopped), Some(known["lost"]));
+    assert_eq!(leaked(ReadMode::Stopped), Some(known["lost"]));
     // On a busy machine a walk can break too often, and a thread that does not run holds a block in a register all the time.
-    let found = (0..5).find_map(|_| leaked(How::Running)).expect("one of five can be told");
+    let found = (0..5).find_map(|_| leaked(ReadMode::Running)).expect("one of five can be told");
     assert!((known["lost"]..=known["lost"] + THREADS).contains(&found), "{found}");
 }
 
@@ -80,7 +80,7 @@ fn blocks_that_move_are_not_lost() {
 fn kinds_and_holders_are_those_of_the_program() {
     for flags in [&["-O2", "-g"], &["-O2", "-s"]] {
         let Some((running, known, _folder)) = started("things.cpp", flags, "") else { return };
-        let contents = read(&running, How::Running);
+        let contents = read(&running, ReadMode::Running);
         let wanted = [
             ("app::Peer (by make_shared)", known["peers"]),
             ("app::Square[]", known["arrays"]),
@@ -122,7 +122,7 @@ fn containers_of_libcxx_are_known() {
         "-lgcc",
     ];
     let Some((running, known, _folder)) = started("things.cpp", &flags, "") else { return };
-    let contents = read(&running, How::Running);
+    let contents = read(&running, ReadMode::Running);
     let wanted = [
         ("app::Circle", known["circles"]),
         ("std::map or std::set node", known["nodes"]),
@@ -139,7 +139,7 @@ fn containers_of_libcxx_are_known() {
 #[test]
 fn tables_trees_and_texts_of_rust_are_known() {
     let Some((running, known, _folder)) = started("things.rs", &["-O"], "") else { return };
-    let contents = read(&running, How::Running);
+    let contents = read(&running, ReadMode::Running);
     let tables: u64 =
         contents.kinds.iter().filter(|row| row.kind.starts_with("hashbrown table")).map(|row| row.blocks).sum();
     assert_eq!(tables, known["tables"], "{:?}", contents.kinds);
@@ -151,7 +151,7 @@ fn tables_trees_and_texts_of_rust_are_known() {
 #[test]
 fn a_hostile_process_costs_no_more_than_its_blocks() {
     let Some((running, known, _folder)) = started("hostile.cpp", &["-O1"], "") else { return };
-    let contents = read(&running, How::Stopped);
+    let contents = read(&running, ReadMode::Stopped);
     assert!(contents.blocks >= known["blocks"], "{}", contents.blocks);
     assert!(contents.kinds.iter().chain(std::iter::once(&Default::default())).all(|row| row.kind.len() < 1000));
     assert_eq!(contents.leaked.map(|leaked| leaked.blocks), Some(0));
@@ -160,7 +160,7 @@ fn a_hostile_process_costs_no_more_than_its_blocks() {
 #[test]
 fn more_than_the_limit_has_kinds_by_a_sample_and_no_leaks() {
     let Some((running, known, _folder)) = started("things.cpp", &["-O2", "-s"], "") else { return };
-    let whole = read(&running, How::Running);
+    let whole = read(&running, ReadMode::Running);
     for limit in [2 << 20, 4096] {
         let found = take(running.pid(), &ContentsRequest { limit, ..WANTED }, Duration::from_secs(60)).unwrap();
         assert_eq!((found.blocks, found.bytes), (whole.blocks, whole.bytes), "what there is is no estimate");

@@ -16,7 +16,7 @@ use super::seen::{ProcessTraits, is_overwritten, jdk};
 use super::signs::{ProgramFile, Signs};
 use super::variables::Variables;
 use crate::error::{Error, Result};
-use allocanary_heap::{Counted, Live, Memory as _, counted};
+use allocanary_heap::{LiveProcess, MappingCount, Memory as _, counted};
 use allocanary_process::{Name, Opened, What, calls, file_of, link, text};
 use allocanary_sys::proc::Status;
 use allocanary_sys::proc::kinds::Mappings;
@@ -42,7 +42,7 @@ impl ProcessFacts {
         let files = in_search_order(&maps.files, &environ).into_iter();
         let libraries: Vec<ProgramFile> = files.filter(|file| file.path != program.path).map(library).collect();
         // This fails without the right to read its memory. In that case reading the environment has failed before.
-        let live = Live::open_until(pid, Instant::now().checked_add(DEADLINE)).ok();
+        let live = LiveProcess::open_until(pid, Instant::now().checked_add(DEADLINE)).ok();
         let parts = live.as_ref().map(|live| parts(&mappings, live)).filter(|parts| parts.rss() > 0);
         let memory = Memory::of(&Status::parse(&status));
         // Resident memory is the sum of the parts, so that the page's figures add up.
@@ -81,8 +81,8 @@ const DEADLINE: Duration = Duration::from_secs(10);
 
 /// The resident pages by the kind of their mapping. The kernel's own sums (`smaps`) are not read, because the process cannot map anything
 /// while the kernel makes them.
-fn parts(maps: &[u8], live: &Live) -> Mappings {
-    let counts = |one: &Counted| {
+fn parts(maps: &[u8], live: &LiveProcess) -> Mappings {
+    let counts = |one: &MappingCount| {
         let [resident, huge, swapped] = [one.resident, one.huge, one.swapped].map(Some);
         (one.mapping.from, MappingBytes { resident, huge, swapped, ..MappingBytes::default() })
     };

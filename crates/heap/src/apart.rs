@@ -49,11 +49,11 @@ impl Reading {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{How, take};
+    use crate::{ReadMode, take};
 
     #[test]
     fn pages_that_were_missed_are_noticed_and_the_kernel_s_count_is_told() {
-        let mut reading = take(std::process::id(), How::Running, std::time::Duration::MAX).unwrap();
+        let mut reading = take(std::process::id(), ReadMode::Running, std::time::Duration::MAX).unwrap();
         reading.kernel.resident = 200 << 20;
         for (resident, is_apart) in [(200, false), (197, false), (160, true), (240, true)] {
             reading.resident = resident << 20;

@@ -9,7 +9,7 @@ use allocanary_walkers::Mapping;
 
 /// The counts of one mapping, in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counted {
+pub struct MappingCount {
     /// The mapping.
     pub mapping: Mapping,
     /// Bytes that are resident.
@@ -26,9 +26,9 @@ pub struct Counted {
 }
 
 /// Counts the pages of mappings.
-pub fn counted(mappings: &[Mapping], pages: &Pages) -> Vec<Counted> {
+pub fn counted(mappings: &[Mapping], pages: &Pages) -> Vec<MappingCount> {
     let count = |mapping: &Mapping| {
-        let mut counted = Counted { mapping: mapping.clone(), ..Counted::default() };
+        let mut counted = MappingCount { mapping: mapping.clone(), ..MappingCount::default() };
         for run in pages.within(mapping.from, mapping.to) {
             let bytes = run.to - run.from;
             match run.state {
@@ -45,12 +45,12 @@ pub fn counted(mappings: &[Mapping], pages: &Pages) -> Vec<Counted> {
 
 /// Adds the shares and the lazily freed bytes. The kernel counted them at another moment, in mappings that may differ
 /// from these.
-pub(crate) fn add_shares(counted: &mut [Counted], exact: &[Counted]) {
+pub(crate) fn add_shares(counted: &mut [MappingCount], exact: &[MappingCount]) {
     for one in counted {
         let Mapping { from, to, .. } = one.mapping;
         let first = exact.partition_point(|exact| exact.mapping.to <= from);
         let same = exact[first..].iter().take_while(|exact| exact.mapping.from < to);
-        let sum = |of: fn(&Counted) -> u64| same.clone().map(of).sum::<u64>();
+        let sum = |of: fn(&MappingCount) -> u64| same.clone().map(of).sum::<u64>();
         let resident = sum(|exact| exact.resident).max(1);
         let of_it = |bytes: u64| Some(in_proportion(bytes, one.resident, resident).min(one.resident));
         (one.share, one.lazy) =
@@ -59,8 +59,8 @@ pub(crate) fn add_shares(counted: &mut [Counted], exact: &[Counted]) {
 }
 
 /// The counts in a text of smaps.
-pub fn parse_smaps(text: impl AsRef<[u8]>) -> Vec<Counted> {
-    let counted = |(line, counts): (MapsEntry<'_>, MappingBytes)| Counted {
+pub fn parse_smaps(text: impl AsRef<[u8]>) -> Vec<MappingCount> {
+    let counted = |(line, counts): (MapsEntry<'_>, MappingBytes)| MappingCount {
         mapping: line.into(),
         resident: counts.resident.unwrap_or(0),
         huge: counts.huge.unwrap_or(0),
@@ -74,7 +74,7 @@ pub fn parse_smaps(text: impl AsRef<[u8]>) -> Vec<Counted> {
 /// The counts of a process in a test. Private writable memory has the resident pages of the test; all other readable
 /// memory is resident. The share is half of each.
 #[cfg(test)]
-pub(crate) fn counted_of(fake: &allocanary_walkers::fake::Fake) -> Vec<Counted> {
+pub(crate) fn counted_of(fake: &allocanary_walkers::fake::Fake) -> Vec<MappingCount> {
     let count = |mapping: &Mapping| {
         let resident = match (mapping.readable, mapping.writable && !mapping.shared) {
             (false, _) => 0,
@@ -82,7 +82,7 @@ pub(crate) fn counted_of(fake: &allocanary_walkers::fake::Fake) -> Vec<Counted> 
             (true, false) => mapping.bytes(),
         };
         let share = Some(resident / 2);
-        Counted { resident, share, lazy: Some(0), mapping: mapping.clone(), ..Counted::default() }
+        MappingCount { resident, share, lazy: Some(0), mapping: mapping.clone(), ..MappingCount::default() }
     };
     fake.mappings.iter().map(count).collect()
 }
@@ -112,7 +112,7 @@ mod tests {
         }
         let mapping = Mapping { from: 0x1000, to: 0x5000, ..Mapping::default() };
         let mut all = counted(std::slice::from_ref(&mapping), &pages);
-        let wanted = Counted { mapping, resident: 0x2000, huge: 0x1000, swapped: 0x1000, share: None, lazy: None };
+        let wanted = MappingCount { mapping, resident: 0x2000, huge: 0x1000, swapped: 0x1000, share: None, lazy: None };
         assert_eq!(all, [wanted]);
         let exact = parse_smaps(
             "1000-2000 rw-p 0 00:00 0 \nRss: 4 kB\nPss: 4 kB\n2000-8000 rw-p 0 00:00 0 \nRss: 12 kB\nPss: 4 kB\n",

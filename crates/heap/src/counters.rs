@@ -8,11 +8,11 @@ use allocanary_process::{Name, open};
 pub use allocanary_walkers::counters::{CounterPlace, Counters, MemoryReader, locate};
 
 use crate::states::WORD_PRESENT;
-use crate::{Live, PAGE, ProcessTrouble};
+use crate::{LiveProcess, PAGE, ProcessTrouble};
 
 /// Runs [`locate`] on a live process.
 pub fn locate_in(pid: u32, until: Option<std::time::Instant>) -> Result<Vec<CounterPlace>, ProcessTrouble> {
-    Live::open_until(pid, until).map(|live| locate(&live))
+    LiveProcess::open_until(pid, until).map(|live| locate(&live))
 }
 
 /// A live process. Only pages that are present are copied: to copy others would bring them in from swap, or make them.
@@ -66,7 +66,7 @@ mod tests {
         );
         assert!(counters.mmapped.unwrap() >= std::hint::black_box(&own_pages).len() as u64, "{counters:?}");
         // What a walk finds resident, and of how many arenas, is not more than what is counted. Other tests allocate at the same time.
-        let reading = crate::take(pid, crate::How::Running, std::time::Duration::from_secs(60)).unwrap();
+        let reading = crate::take(pid, crate::ReadMode::Running, std::time::Duration::from_secs(60)).unwrap();
         let heap = reading.heaps.iter().find(|heap| heap.allocator == "glibc").unwrap();
         let after = places[0].read(&remote).unwrap();
         // What has no address is no arena: the blocks that have their own pages.

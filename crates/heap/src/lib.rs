@@ -50,13 +50,13 @@ pub use allocanary_walkers::{
     Parts, Piece, Run, State, Stretch, ThreadId, Unknown, Walk, Walked, Walker, Window, best_of, parse_maps, walk_all,
 };
 pub use core_file::CoreFile;
-pub use counted::{Counted, counted, parse_smaps};
+pub use counted::{MappingCount, counted, parse_smaps};
 pub use difference::{CountChange, Difference, signed};
-pub use live::Live;
+pub use live::LiveProcess;
 pub use others::{Area, Sort};
 pub use reader::Reader;
 pub use reading::{ArenaParts, Heap, HeapMap, Kernel, Reading, RemedyForecast, SCHEMA, Sure};
 pub use resident::resident;
 pub use rows::{PartRow, rows, together};
 pub use subject::{Subject, named, processes, tree};
-pub use take::{How, Shares, take, take_core, take_with};
+pub use take::{ReadMode, Shares, take, take_core, take_with};

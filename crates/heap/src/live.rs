@@ -20,7 +20,7 @@ const FROM_POINTER_TO_ROBUST_LIST: u64 = 0x2e0;
 /// The memory of a live process. Its mappings and page states are those of one moment. Bytes that are read later may
 /// have changed.
 #[derive(Debug)]
-pub struct Live {
+pub struct LiveProcess {
     pid: u32,
     mappings: Vec<Mapping>,
     threads: Vec<ThreadId>,
@@ -34,19 +34,19 @@ pub struct Live {
     files: Rc<Files>,
 }
 
-impl Live {
+impl LiveProcess {
     /// Reads the mappings, threads and page states of a process.
-    pub fn open(pid: u32) -> Result<Live, ProcessTrouble> {
-        Live::open_until(pid, None)
+    pub fn open(pid: u32) -> Result<LiveProcess, ProcessTrouble> {
+        LiveProcess::open_until(pid, None)
     }
 
-    /// As [`Live::open`], but reads nothing after the time `until`.
-    pub fn open_until(pid: u32, until: Option<Instant>) -> Result<Live, ProcessTrouble> {
-        Live::open_with(&Rc::new(Files::of(pid)), until)
+    /// As [`LiveProcess::open`], but reads nothing after the time `until`.
+    pub fn open_until(pid: u32, until: Option<Instant>) -> Result<LiveProcess, ProcessTrouble> {
+        LiveProcess::open_with(&Rc::new(Files::of(pid)), until)
     }
 
-    /// As [`Live::open_until`], with files that may be open already.
-    pub fn open_with(files: &Rc<Files>, until: Option<Instant>) -> Result<Live, ProcessTrouble> {
+    /// As [`LiveProcess::open_until`], with files that may be open already.
+    pub fn open_with(files: &Rc<Files>, until: Option<Instant>) -> Result<LiveProcess, ProcessTrouble> {
         let pid = files.pid();
         if until.is_some_and(|until| Instant::now() >= until) {
             return Err(ProcessTrouble::Late(pid));
@@ -59,7 +59,7 @@ impl Live {
         let memory = open(pid, Name::Mem).map_err(|error| trouble("opening its memory", error))?;
         let (threads, kernel, files) = (Vec::new(), [before, after], files.clone());
         let (late, cut) = (Cell::new(false), Cell::new(false));
-        let mut live = Live { pid, mappings, threads, pages, kernel, until, late, cut, memory, files };
+        let mut live = LiveProcess { pid, mappings, threads, pages, kernel, until, late, cut, memory, files };
         live.clear_up();
         let thread = |one: &allocanary_process::ProcessThread| ThreadId {
             tid: one.tid,
@@ -207,7 +207,7 @@ impl Live {
     }
 }
 
-impl Memory for Live {
+impl Memory for LiveProcess {
     fn mappings(&self) -> &[Mapping] {
         &self.mappings
     }
@@ -323,7 +323,7 @@ mod tests {
     #[test]
     fn what_this_process_wrote_is_read_back() {
         let written: Vec<u64> = (0..100_000).map(|at| at * 0x9e37_79b9).collect();
-        let live = Live::open(std::process::id()).unwrap();
+        let live = LiveProcess::open(std::process::id()).unwrap();
         let at = written.as_ptr() as u64;
         assert_eq!(live.word(at + 8 * 77_777), Some(written[77_777]));
         let mut bytes = vec![0; 8 * written.len()];
@@ -351,7 +351,7 @@ mod tests {
                 start.cast::<u8>().add(2 * BYTES).write_volatile(9);
                 assert_eq!(libc::mprotect(start, 5 * BYTES, protection), 0);
             }
-            let live = Live::open(std::process::id()).unwrap();
+            let live = LiveProcess::open(std::process::id()).unwrap();
             let mut bytes = vec![1; 4 * BYTES];
             assert!(live.read(start as u64, &mut bytes));
             let mut wanted = vec![7; 4 * BYTES];
@@ -368,11 +368,11 @@ mod tests {
     fn after_its_time_nothing_is_read() {
         let word = Box::new(7_u64);
         let at = &raw const *word as u64;
-        let mut live = Live::open(std::process::id()).unwrap();
+        let mut live = LiveProcess::open(std::process::id()).unwrap();
         assert_eq!((live.word(at), live.is_late()), (Some(7), false));
         live.until = Some(Instant::now());
         assert_eq!((live.word(at), live.is_late()), (None, true));
-        let error = Live::open_until(std::process::id(), Some(Instant::now())).unwrap_err();
+        let error = LiveProcess::open_until(std::process::id(), Some(Instant::now())).unwrap_err();
         assert!(matches!(error, ProcessTrouble::Late(_)), "{error}");
     }
 
@@ -390,7 +390,7 @@ mod tests {
 
     #[test]
     fn a_process_that_is_not_there() {
-        let error = Live::open(0x3fff_ffff).unwrap_err();
+        let error = LiveProcess::open(0x3fff_ffff).unwrap_err();
         assert!(matches!(error, ProcessTrouble::Gone(_)), "{error}");
     }
 
@@ -399,7 +399,7 @@ mod tests {
         use std::io::Write;
         use std::process::{Command, Stdio};
         let mut child = Command::new("sh").args(["-c", "read x; exec cat"]).stdin(Stdio::piped()).spawn().unwrap();
-        let live = Live::open(child.id()).unwrap();
+        let live = LiveProcess::open(child.id()).unwrap();
         // Its stack has pages from the begin on.
         let stack = live.mappings().iter().find(|one| one.name == "[stack]").unwrap();
         let at = live.pages().within(stack.from, stack.to).next().unwrap().from;

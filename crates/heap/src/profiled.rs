@@ -2,11 +2,11 @@
 
 use allocanary_profile::reader::{Mapping, ProcessMemory};
 
-use crate::{Live, Memory};
+use crate::{LiveProcess, Memory};
 
-impl ProcessMemory for Live {
+impl ProcessMemory for LiveProcess {
     fn pid(&self) -> u32 {
-        Live::pid(self)
+        LiveProcess::pid(self)
     }
 
     fn mappings(&self) -> Vec<Mapping> {

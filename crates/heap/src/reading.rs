@@ -5,7 +5,7 @@ use allocanary_process::status;
 use serde::{Deserialize, Serialize};
 
 use crate::others::{self, Area, Sight};
-use crate::{Check, Counted, Mapping, Memory, PAGE, Pages, Part, Parts, Stretch, Subject, Unknown, Walk};
+use crate::{Check, Mapping, MappingCount, Memory, PAGE, Pages, Part, Parts, Stretch, Subject, Unknown, Walk};
 use allocanary_text::parts::in_proportion;
 
 /// The version of saved readings. A reader refuses later versions.
@@ -204,7 +204,7 @@ impl Reading {
         process: Subject,
         taken: u64,
         kernel: Kernel,
-        counted: &[Counted],
+        counted: &[MappingCount],
         memory: &dyn Memory,
         walks: Vec<Result<Walk, Unknown>>,
     ) -> Reading {
@@ -289,7 +289,7 @@ impl Claims {
 
     /// Makes a heap from its walk. If it overlaps another heap, one of the two walks is wrong, and this heap gets no
     /// memory.
-    fn heap(&mut self, walk: Walk, counted: &[Counted], memory: &dyn Memory, problems: &mut Vec<String>) -> Heap {
+    fn heap(&mut self, walk: Walk, counted: &[MappingCount], memory: &dyn Memory, problems: &mut Vec<String>) -> Heap {
         let pages = memory.pages();
         let arenas = walk.layout.parts(pages, walk.arenas.len() as u32);
         let regions: Vec<(u64, u64)> = walk.layout.regions().map(|(from, to, _)| (from, to)).collect();
@@ -304,8 +304,8 @@ impl Claims {
             bytes => Err(format!("{bytes} bytes of it are another heap's as well")),
         };
         let own = Claims(regions);
-        let of_it = |of: fn(&Counted) -> Option<u64>| -> Option<u64> {
-            let part = |one: &Counted| {
+        let of_it = |of: fn(&MappingCount) -> Option<u64>| -> Option<u64> {
+            let part = |one: &MappingCount| {
                 // Pages of the heap from which the program has taken rights are mappings of their own.
                 let bytes = own.divided(&one.mapping, pages);
                 let is_its = bytes > 0 || one.mapping.writable && !one.mapping.shared;

@@ -12,10 +12,15 @@ use allocanary_process::{HostFile, Name, kernel, open};
 
 use crate::pace::Pace;
 use crate::states::{WORD_EXCLUSIVE, WORD_FRAME, WORD_PRESENT, each_word};
-use crate::{Counted, PAGE, Pages};
+use crate::{MappingCount, PAGE, Pages};
 
 /// Adds the shares. If they cannot be read, the error says why, and no mapping gets a share.
-pub(crate) fn by_pages(pid: u32, counted: &mut [Counted], pages: &Pages, until: Option<Instant>) -> io::Result<()> {
+pub(crate) fn by_pages(
+    pid: u32,
+    counted: &mut [MappingCount],
+    pages: &Pages,
+    until: Option<Instant>,
+) -> io::Result<()> {
     let pagemap = open(pid, Name::Pagemap)?;
     let mut owners = Owners { file: kernel(HostFile::Pagecount)?, known: BTreeMap::new() };
     let mut pace = Pace::until(until);
@@ -80,7 +85,7 @@ mod tests {
     use allocanary_testing::skipped::skipped;
 
     use super::*;
-    use crate::{Live, Memory, counted};
+    use crate::{LiveProcess, Memory, counted};
 
     /// Sixteen pages that this process maps twice, and eight that it maps once.
     #[test]
@@ -99,7 +104,7 @@ mod tests {
             at as u64
         };
         let (first, longer) = (map(BYTES), map(BYTES + BYTES / 2));
-        let live = Live::open(std::process::id()).unwrap();
+        let live = LiveProcess::open(std::process::id()).unwrap();
         let range = |from: u64, bytes: usize| crate::Mapping { from, to: from + bytes as u64, ..Default::default() };
         let mappings = [range(first, BYTES), range(longer, BYTES + BYTES / 2)];
         let mut counted = counted(&mappings, live.pages());

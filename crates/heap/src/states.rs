@@ -15,7 +15,7 @@ use allocanary_process::{Name, open, text};
 
 use crate::Run;
 use crate::pace::{PIECE, Pace};
-use crate::{Counted, Mapping, PAGE, Pages, State, parse_smaps};
+use crate::{Mapping, MappingCount, PAGE, Pages, State, parse_smaps};
 
 /// The states of the pages of mappings. A mapping that has ended has none. After the time `until`, this is an error.
 pub(crate) fn states(pid: u32, mappings: &[Mapping], until: Option<Instant>) -> io::Result<Pages> {
@@ -72,8 +72,8 @@ fn spans<'a>(mappings: impl Iterator<Item = &'a Mapping>) -> Vec<Span> {
 const LARGE: u64 = 64 << 30;
 
 /// Whether a mapping has pages in memory or in swap, by the kernel's counts. A mapping without counts may have some.
-fn has_pages(counted: &[Counted], mapping: &Mapping) -> bool {
-    let same = |one: &&Counted| (one.mapping.from, one.mapping.to) == (mapping.from, mapping.to);
+fn has_pages(counted: &[MappingCount], mapping: &Mapping) -> bool {
+    let same = |one: &&MappingCount| (one.mapping.from, one.mapping.to) == (mapping.from, mapping.to);
     counted.iter().find(same).is_none_or(|one| one.resident > 0 || one.swapped > 0)
 }
 

@@ -11,8 +11,8 @@ use allocanary_sys::proc::Stat;
 use crate::apart::apart;
 use crate::counted::add_shares;
 use crate::{
-    CoreFile, Counted, Kernel, Live, Memory, ProcessTrouble, Reading, State, Subject, Unknown, Walk, Walked, best_of,
-    counted, inside, parse_smaps, shares, walk_all,
+    CoreFile, Kernel, LiveProcess, MappingCount, Memory, ProcessTrouble, Reading, State, Subject, Unknown, Walk,
+    Walked, best_of, counted, inside, parse_smaps, shares, walk_all,
 };
 use allocanary_walkers::{AllocatorMark, KNOWN, build_id};
 
@@ -21,7 +21,7 @@ const TRIES: u32 = 3;
 
 /// How a process is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
+pub enum ReadMode {
     /// The process runs during the reading.
     Running,
     /// The process is stopped during the walk.
@@ -41,7 +41,7 @@ pub enum Shares {
 }
 
 /// [`take_with`] without shares.
-pub fn take(pid: u32, how: How, time: Duration) -> Result<Reading, ProcessTrouble> {
+pub fn take(pid: u32, how: ReadMode, time: Duration) -> Result<Reading, ProcessTrouble> {
     take_with(pid, how, Shares::NotRead, time)
 }
 
@@ -52,12 +52,12 @@ pub fn take(pid: u32, how: How, time: Duration) -> Result<Reading, ProcessTroubl
 /// mappings are always in the reading, because the kernel has them.
 ///
 /// A process that becomes another program meanwhile is read again.
-pub fn take_with(pid: u32, how: How, shares: Shares, time: Duration) -> Result<Reading, ProcessTrouble> {
+pub fn take_with(pid: u32, how: ReadMode, shares: Shares, time: Duration) -> Result<Reading, ProcessTrouble> {
     let until = Instant::now().checked_add(time);
     let read = || while_it_changes(pid, || taken(pid, how, shares, time, until));
     let mut best = read()?;
     for _ in 1..TRIES {
-        if how == How::Stopped || !best.is_apart() {
+        if how == ReadMode::Stopped || !best.is_apart() {
             break;
         }
         // Memory moved while it was read. If another reading differs as much, it is memory of another kind.
@@ -94,19 +94,19 @@ fn has_memory(pid: u32) -> bool {
 
 fn taken(
     pid: u32,
-    how: How,
+    how: ReadMode,
     shares: Shares,
     time: Duration,
     until: Option<Instant>,
 ) -> Result<Reading, ProcessTrouble> {
     let files = Rc::new(Files::of(pid));
-    let open = || Live::open_with(&files, until);
+    let open = || LiveProcess::open_with(&files, until);
     let subject = Subject::of(pid).ok_or(ProcessTrouble::Gone(pid))?;
     let mut problem = unsupported(pid);
     let mut stopped = None;
     let Walked { memory: live, mut walks } = match (&problem, how) {
-        (None, How::Running) => best_of(TRIES, open)?,
-        (None, How::Stopped) => {
+        (None, ReadMode::Running) => best_of(TRIES, open)?,
+        (None, ReadMode::Stopped) => {
             // What a walk needs of files is opened before the stop. What it needs of a file system that may not answer
             // is also read before: a walk knows what that is.
             let before = open()?;
@@ -187,9 +187,9 @@ pub fn take_core(path: &Path, time: Duration) -> Result<Reading, ProcessTrouble>
     let unwalked: Vec<Unknown> = unwalked(&core, &walks).collect();
     walks.extend(unwalked.into_iter().map(Err));
     // A core says nothing about other processes.
-    let alone = |one: Counted| Counted { share: Some(one.resident), lazy: Some(0), ..one };
-    let counted: Vec<Counted> = counted(core.mappings(), core.pages()).into_iter().map(alone).collect();
-    let sum = |of: &dyn Fn(&&Counted) -> bool| counted.iter().filter(of).map(|one| one.resident).sum();
+    let alone = |one: MappingCount| MappingCount { share: Some(one.resident), lazy: Some(0), ..one };
+    let counted: Vec<MappingCount> = counted(core.mappings(), core.pages()).into_iter().map(alone).collect();
+    let sum = |of: &dyn Fn(&&MappingCount) -> bool| counted.iter().filter(of).map(|one| one.resident).sum();
     let (resident, anonymous) = (sum(&|_| true), sum(&|one| one.mapping.writable));
     let kernel = Kernel { resident, anonymous, ..Kernel::default() };
     let taken = core.written * 1000;
@@ -213,7 +213,7 @@ pub fn take_core(path: &Path, time: Duration) -> Result<Reading, ProcessTrouble>
 }
 
 /// The counts of each mapping, with the requested shares.
-fn counted_with(live: &Live, shares: Shares) -> Result<Vec<Counted>, ProcessTrouble> {
+fn counted_with(live: &LiveProcess, shares: Shares) -> Result<Vec<MappingCount>, ProcessTrouble> {
     let mut counted = counted(live.mappings(), live.pages());
     let pid = live.pid();
     match shares {
@@ -231,7 +231,7 @@ fn counted_with(live: &Live, shares: Shares) -> Result<Vec<Counted>, ProcessTrou
 
 /// Whether the kernel allows this process to read the memory, and not only the mappings. If pages are resident, one of
 /// them must be readable.
-fn may_read(live: &Live) -> bool {
+fn may_read(live: &LiveProcess) -> bool {
     let readable = live.mappings().iter().filter(|one| one.readable && one.writable && !one.shared);
     let resident = |state: &State| matches!(state, State::Resident | State::Huge);
     let mut pages =
@@ -336,12 +336,12 @@ mod tests {
 
     #[test]
     fn this_process_is_read_and_adds_up() {
-        let reading = take(std::process::id(), How::Running, Duration::MAX).unwrap();
+        let reading = take(std::process::id(), ReadMode::Running, Duration::MAX).unwrap();
         let sum: u64 = reading.heaps.iter().map(|heap| heap.parts.sum()).sum::<u64>()
             + reading.areas.iter().map(|area| area.resident).sum::<u64>();
         assert_eq!((reading.process.pid, sum), (std::process::id(), reading.resident));
         assert!(reading.areas.iter().any(|area| area.name == "program and libraries" && area.resident > 1 << 19));
-        assert!(matches!(take(0x3fff_ffff, How::Running, Duration::MAX), Err(ProcessTrouble::Gone(_))));
-        assert!(matches!(take(std::process::id(), How::Running, Duration::ZERO), Err(ProcessTrouble::Late(_))));
+        assert!(matches!(take(0x3fff_ffff, ReadMode::Running, Duration::MAX), Err(ProcessTrouble::Gone(_))));
+        assert!(matches!(take(std::process::id(), ReadMode::Running, Duration::ZERO), Err(ProcessTrouble::Late(_))));
     }
 }

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use allocanary_heap::{CoreFile, Live, Memory, Sure, take_core};
+use allocanary_heap::{CoreFile, LiveProcess, Memory, Sure, take_core};
 use allocanary_testing::core;
 use allocanary_walkers::system as glibc;
 use running::{compiled, start};
@@ -17,7 +17,7 @@ use running::{compiled, start};
 const PAGE: usize = 4096;
 
 /// Writes a core of a waiting process. `renamed` is put before the paths of mapped files.
-fn write(live: &Live, path: &Path, renamed: &str) {
+fn write(live: &LiveProcess, path: &Path, renamed: &str) {
     let threads: Vec<(u32, u64)> =
         live.threads().iter().map(|one| (one.tid, one.pointer.unwrap_or_default())).collect();
     fs::write(path, core::of(live.pid(), "counts", &threads, renamed)).unwrap();
@@ -30,7 +30,7 @@ fn a_core_has_the_heap_of_its_process() {
         let Some(program) = compiled(folder.path(), "counts", flags) else { return };
         let mut running = start(&program, "half", "");
         let wanted = running.counts();
-        let live = Live::open(running.pid()).unwrap();
+        let live = LiveProcess::open(running.pid()).unwrap();
         let path = folder.path().join("core");
         let mut forecast = 0;
         // Once with the mapped files, and once without: then only the structures show the release.
@@ -60,7 +60,7 @@ fn a_truncated_core_tells_what_is_missing_and_divides_no_heap_that_it_lacks() {
     let mut running = start(&program, "half", "");
     running.counts();
     let path = folder.path().join("core");
-    write(&Live::open(running.pid()).unwrap(), &path, "");
+    write(&LiveProcess::open(running.pid()).unwrap(), &path, "");
     let whole = fs::read(&path).unwrap();
     for (part, has_heap) in [(whole.len() - 3 * PAGE, true), (whole.len() / 2, false), (4 * PAGE, false)] {
         fs::write(&path, &whole[..part]).unwrap();

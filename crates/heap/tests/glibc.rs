@@ -8,7 +8,7 @@ mod running;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use allocanary_heap::{How, Live, Memory, PAGE, Parts, Sure, take};
+use allocanary_heap::{LiveProcess, Memory, PAGE, Parts, ReadMode, Sure, take};
 use allocanary_testing::skipped::skipped;
 use allocanary_walkers::system::{self as glibc, Free, GlibcHeap};
 use running::{compiled, start};
@@ -56,7 +56,7 @@ fn guards_hide_no_figure_and_their_bytes_are_told() {
     for (case, pages) in [("closed_all", 67), ("closed_guards", 131)] {
         let mut running = start(&program, case, "");
         running.counts();
-        let reading = take(running.pid(), How::Running, Duration::MAX).unwrap();
+        let reading = take(running.pid(), ReadMode::Running, Duration::MAX).unwrap();
         let heap = &reading.heaps[0];
         assert_eq!(
             (heap.sure, heap.unreadable, heap.swapped, heap.skipped),
@@ -73,7 +73,7 @@ fn compare_all(flags: &[&str], tunables: &str, cases: &[&str]) {
     for case in cases {
         let mut running = start(&program, case, tunables);
         let wanted = running.counts();
-        let live = Live::open(running.pid()).unwrap();
+        let live = LiveProcess::open(running.pid()).unwrap();
         let heap = glibc::read(&live).expect("it has glibc's malloc").unwrap();
         assert_eq!(counts(&heap), wanted, "{case}");
         assert_eq!((heap.walk.breaks, heap.walk.skipped, heap.walk.layout.astray()), (0, 0, 0), "{case}");
@@ -100,9 +100,9 @@ fn a_process_whose_first_thread_has_ended_is_read_through_another() {
     while !std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap().contains(") Z ") {
         std::thread::sleep(Duration::from_millis(1));
     }
-    let heap = glibc::read(&Live::open(pid).unwrap()).expect("it has glibc's malloc").unwrap();
+    let heap = glibc::read(&LiveProcess::open(pid).unwrap()).expect("it has glibc's malloc").unwrap();
     assert_eq!(counts(&heap), wanted);
-    let reading = take(pid, How::Running, Duration::MAX).unwrap();
+    let reading = take(pid, ReadMode::Running, Duration::MAX).unwrap();
     assert_eq!((reading.process.pid, reading.heaps[0].sure), (pid, Sure::Exact), "{:?}", reading.problems);
     assert!(reading.process.raw_file() == "counts" && reading.heaps[0].live > 500_000);
     assert!(!reading.heaps[0].version.contains("by its structures"), "the files of its mappings are found");
@@ -116,7 +116,7 @@ fn every_figure_of_each_c_library_of_a_process_is_its_own() {
     for case in ["plain", "threads", "blocked"] {
         let mut running = start(&program, case, "");
         let [own, small, large] = [running.counts(), running.counts(), running.counts()];
-        let live = Live::open(running.pid()).unwrap();
+        let live = LiveProcess::open(running.pid()).unwrap();
         let heaps: Vec<GlibcHeap> = glibc::read_all(&live).into_iter().map(Result::unwrap).collect();
         assert_eq!(heaps.iter().map(counts).collect::<Vec<_>>(), [own, large, small], "{case}");
         assert_eq!(heaps.iter().map(|one| one.walk.name()).collect::<Vec<_>>(), ["glibc", "2nd glibc", "3rd glibc"]);
@@ -127,7 +127,7 @@ fn every_figure_of_each_c_library_of_a_process_is_its_own() {
         }
         let has_forecast = heaps.iter().map(|one| !one.walk.forecasts.is_empty()).collect::<Vec<_>>();
         assert_eq!(has_forecast, [true, false, false], "give-back calls the program's own");
-        let reading = take(running.pid(), How::Running, Duration::MAX).unwrap();
+        let reading = take(running.pid(), ReadMode::Running, Duration::MAX).unwrap();
         let names: Vec<&str> = reading.heaps.iter().map(|heap| heap.allocator.as_str()).collect();
         assert!(["glibc", "2nd glibc", "3rd glibc"].iter().all(|name| names.contains(name)), "{names:?}");
         assert!(reading.heaps.iter().all(|heap| heap.sure == Sure::Exact) && reading.problems.is_empty(), "{case}");

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use allocanary_heap::{Live, Walk, walk_all};
+use allocanary_heap::{LiveProcess, Walk, walk_all};
 use allocanary_testing::programs::Running;
 use allocanary_testing::skipped::skipped;
 
@@ -51,6 +51,6 @@ fn every_live_byte_is_found_in_programs_with_musl() {
 }
 
 fn walk(pid: u32) -> Walk {
-    let walks = walk_all(&Live::open(pid).unwrap()).into_iter();
+    let walks = walk_all(&LiveProcess::open(pid).unwrap()).into_iter();
     { walks }.filter_map(Result::ok).find(|walk| walk.allocator == NAME).expect("a walk")
 }

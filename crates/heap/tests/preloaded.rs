@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use allocanary_heap::{Live, Walk, walk_all};
+use allocanary_heap::{LiveProcess, Walk, walk_all};
 use allocanary_testing::programs::{Running, compiled};
 use allocanary_testing::skipped::skipped;
 
@@ -46,6 +46,6 @@ fn every_live_byte_is_found_in_debians_libraries() {
 }
 
 fn walk(allocator: &str, pid: u32) -> Walk {
-    let walks = walk_all(&Live::open(pid).unwrap()).into_iter().filter_map(Result::ok);
+    let walks = walk_all(&LiveProcess::open(pid).unwrap()).into_iter().filter_map(Result::ok);
     { walks }.find(|walk| walk.allocator == allocator).expect("a walk")
 }

@@ -15,7 +15,7 @@ use crate::group::Membership;
 use crate::known::{ProcessRecord, rows};
 use crate::look::{Counting, Look, LookReply, LookRequest};
 use crate::names::PodNames;
-use crate::schedule::{Budget, Step, next, step};
+use crate::schedule::{AgentStep, Budget, next, step};
 use crate::stat::{ProcessKey, Status};
 use crate::world::{Charged, World};
 
@@ -98,7 +98,7 @@ impl<W: World> Agent<W> {
     }
 
     /// The next step at a time since the start, if so much CPU time was spent on all but profiles.
-    pub fn step(&mut self, now: Duration, spent: Duration) -> Step {
+    pub fn step(&mut self, now: Duration, spent: Duration) -> AgentStep {
         self.budget.look(now, spent);
         let waiting = || next(self.known.values().map(|one| one.waiting(now)), self.new_first);
         step(&self.budget, now, self.due, waiting)

@@ -37,9 +37,9 @@ fn row(agent: &Agent<Fake>) -> ContainerState {
 
 fn next(agent: &mut Agent<Fake>, now: Duration) -> Option<usize> {
     match agent.step(now, Duration::ZERO) {
-        Step::Read(at) => Some(at),
-        Step::Wait(_) => None,
-        Step::Count => panic!("a count is due"),
+        AgentStep::Read(at) => Some(at),
+        AgentStep::Wait(_) => None,
+        AgentStep::Count => panic!("a count is due"),
     }
 }
 
@@ -59,7 +59,7 @@ fn profiles_have_a_purse_of_their_own() {
     assert_eq!(owes(&mut agent, 0.5), None);
     let wait = owes(&mut agent, 1.1).expect("half a second is owed");
     assert!((wait.as_secs_f64() - 100.0).abs() < 1.0, "{wait:?}");
-    assert!(matches!(agent.step(SECOND, Duration::ZERO), Step::Read(_)), "heaps are read all the same");
+    assert!(matches!(agent.step(SECOND, Duration::ZERO), AgentStep::Read(_)), "heaps are read all the same");
     assert_eq!(agent.owes(SECOND * 101, Duration::from_secs_f64(1.1)), None, "it was earned back");
 }
 
@@ -89,11 +89,11 @@ fn a_container_says_whether_a_process_of_it_has_a_profile() {
 fn a_node_is_counted_and_read_and_its_rows_add_up() {
     let world = Fake::of(vec![process(5, 100, 40), process(6, 101, 60)]);
     let mut agent = agent(&world);
-    assert_eq!(agent.step(Duration::ZERO, Duration::ZERO), Step::Count);
+    assert_eq!(agent.step(Duration::ZERO, Duration::ZERO), AgentStep::Count);
     count(&mut agent, Duration::ZERO);
     let before = row(&agent);
     assert_eq!((before.processes, before.unread, before.resident(), before.read), (2, 2, 102 * MIB, None));
-    assert_eq!(agent.step(SECOND, Duration::ZERO), Step::Read(1), "the larger one");
+    assert_eq!(agent.step(SECOND, Duration::ZERO), AgentStep::Read(1), "the larger one");
     assert_eq!(read(&mut agent, SECOND, Ok(seen(50 * MIB))), Some(6));
     assert_eq!(read(&mut agent, SECOND, Ok(seen(41 * MIB))), Some(5));
     assert_eq!(read(&mut agent, SECOND, Ok(seen(41 * MIB))), None, "both were just read");

@@ -7,7 +7,7 @@ use allocanary_heap::counters::{CounterPlace, Counters};
 use allocanary_rows::fleet::{Part, Parts};
 use allocanary_sys::proc::{Stat, Status};
 
-use crate::look::{Counted, Counting, HeapState, Look, LookReply, LookRequest, NoProfile, ProcessIdentity};
+use crate::look::{CounterReply, Counting, HeapState, Look, LookReply, LookRequest, NoProfile, ProcessIdentity};
 use crate::world::{Charged, Quota, World};
 
 pub const MIB: u64 = 1 << 20;
@@ -115,13 +115,16 @@ impl Look for Reads {
         self.look.as_mut().map_or_else(|| Ok(seen(MIB)), |look| look(wanted.pid))
     }
 
-    fn count(&mut self, wanted: &[Counting], _: Duration) -> Result<Vec<Counted>, String> {
+    fn count(&mut self, wanted: &[Counting], _: Duration) -> Result<Vec<CounterReply>, String> {
         self.asked.push(wanted.len());
         self.before.iter_mut().for_each(|before| before());
         let counted = |one: &Counting| match one.pid {
             STUCK => Err("reading it took more than 2 s".to_string()),
-            DENIED => Ok(Counted { may_read: Some(false), counters: None }),
-            _ => Ok(Counted { may_read: Some(true), counters: Some(one.places.iter().map(|_| counters()).collect()) }),
+            DENIED => Ok(CounterReply { may_read: Some(false), counters: None }),
+            _ => Ok(CounterReply {
+                may_read: Some(true),
+                counters: Some(one.places.iter().map(|_| counters()).collect()),
+            }),
         };
         wanted.iter().map(counted).collect()
     }

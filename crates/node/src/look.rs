@@ -10,7 +10,7 @@ use allocanary_doctor::process::ProcessFacts;
 use allocanary_doctor::remedies::{Gives, Remedy, remedies};
 use allocanary_doctor::{Effect, Flavour};
 use allocanary_heap::counters::{self, CounterPlace, Counters, Remote};
-use allocanary_heap::{How, Live, Reading, Shares, take_with};
+use allocanary_heap::{LiveProcess, ReadMode, Reading, Shares, take_with};
 use allocanary_profile::reader::is_profiled;
 use allocanary_rows::fleet::{Bound, Follows, Parts};
 use allocanary_sys::container::Cpus;
@@ -86,7 +86,7 @@ pub struct Counting {
 
 /// The answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counted {
+pub struct CounterReply {
     /// Whether its memory may be read. `None` if it has ended, or the time was over before it was its turn.
     pub may_read: Option<bool>,
     /// What its allocators count. `None` if one of them did not answer.
@@ -109,7 +109,7 @@ pub trait Look {
 
     /// Reads the counters of some within a time: an answer each, in their order. The error is a sentence, after which nothing is known of
     /// any of them.
-    fn count(&mut self, wanted: &[Counting], time: Duration) -> Result<Vec<Counted>, String>;
+    fn count(&mut self, wanted: &[Counting], time: Duration) -> Result<Vec<CounterReply>, String>;
 
     /// Reads the profile of one, as pprof's readers want it.
     fn profile(&mut self, pid: u32) -> Result<Vec<u8>, NoProfile>;
@@ -150,7 +150,7 @@ pub fn look(wanted: &LookRequest, surroundings: Surroundings) -> Result<LookRepl
         identity.follows = Follows::Unknown;
     }
     // Who it is stays known if its heap cannot be read.
-    let (heap, problem) = match take_with(wanted.pid, How::Running, Shares::NotRead, wanted.time) {
+    let (heap, problem) = match take_with(wanted.pid, ReadMode::Running, Shares::NotRead, wanted.time) {
         Ok(reading) => {
             if let Some(heap) = reading.heaps.iter().find(|heap| heap.allocator == identity.allocator) {
                 identity.version = cut(&heap.version);
@@ -166,29 +166,30 @@ pub fn look(wanted: &LookRequest, surroundings: Surroundings) -> Result<LookRepl
     let counters = counted(&asked).counters;
     identity.places = asked.places;
     if wanted.profile {
-        let live = Live::open_until(wanted.pid, until).ok();
+        let live = LiveProcess::open_until(wanted.pid, until).ok();
         identity.profile = live.and_then(|live| is_profiled(&live, until));
     }
     Ok(LookReply { identity, counters, heap, problem })
 }
 
 /// The child's side of [`Look::count`]. It ends by itself when the time is over; one that waits in the kernel is ended by its parent.
-pub fn count(wanted: &[Counting], time: Duration) -> Vec<Counted> {
+pub fn count(wanted: &[Counting], time: Duration) -> Vec<CounterReply> {
     let start = Instant::now();
-    let one = |one: &Counting| if start.elapsed() < time { counted(one) } else { Counted::default() };
+    let one = |one: &Counting| if start.elapsed() < time { counted(one) } else { CounterReply::default() };
     wanted.iter().map(one).collect()
 }
 
-fn counted(one: &Counting) -> Counted {
+fn counted(one: &Counting) -> CounterReply {
     match Remote::open(one.pid) {
-        Ok(remote) => {
-            Counted { may_read: Some(true), counters: one.places.iter().map(|place| place.read(&remote)).collect() }
-        }
+        Ok(remote) => CounterReply {
+            may_read: Some(true),
+            counters: one.places.iter().map(|place| place.read(&remote)).collect(),
+        },
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
-            Counted { may_read: Some(false), counters: None }
+            CounterReply { may_read: Some(false), counters: None }
         }
         // It has ended, or starts another program at this moment.
-        Err(_) => Counted::default(),
+        Err(_) => CounterReply::default(),
     }
 }
 
@@ -283,9 +284,9 @@ mod tests {
         let gone = Counting { pid: 0x3fff_ffff, places: Vec::new() };
         let all = [own, gone];
         let told = count(&all, Duration::from_secs(60));
-        assert_eq!((told[0].may_read, told[1].clone()), (Some(true), Counted::default()));
+        assert_eq!((told[0].may_read, told[1].clone()), (Some(true), CounterReply::default()));
         assert_eq!(told[0].counters.as_ref().map(Vec::len), Some(all[0].places.len()));
-        assert_eq!(count(&all, Duration::ZERO), [Counted::default(), Counted::default()], "the time is over");
+        assert_eq!(count(&all, Duration::ZERO), [CounterReply::default(), CounterReply::default()], "the time is over");
     }
 
     #[test]

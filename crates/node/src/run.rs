@@ -22,7 +22,7 @@ use crate::names::PodNames;
 #[cfg(feature = "otlp")]
 use crate::otlp::Sender;
 use crate::profiles::{self, ProfileRequest};
-use crate::schedule::Step;
+use crate::schedule::AgentStep;
 use crate::server::serve;
 use crate::world::{Kernel, World};
 
@@ -240,15 +240,15 @@ fn work<W: World>(runner: &mut Runner<W>, desk: &Desk, asks: &Receiver<ProfileRe
         }
         runner.charge(None);
         match runner.agent.step(runner.begun.elapsed(), runner.costs.without_profiles()) {
-            Step::Count => {
+            AgentStep::Count => {
                 runner.count();
                 (is_old, shown) = (true, None);
             }
-            Step::Read(at) => {
+            AgentStep::Read(at) => {
                 runner.read(at);
                 (is_old, busy) = (true, Instant::now());
             }
-            Step::Wait(wait) => {
+            AgentStep::Wait(wait) => {
                 if wait > REST || busy.elapsed() > REST {
                     runner.look.rest();
                 }

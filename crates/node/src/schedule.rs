@@ -104,7 +104,7 @@ pub fn next(all: impl Iterator<Item = Waiting>, new_first: bool) -> Option<usize
 
 /// A step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum AgentStep {
     /// Count all processes.
     Count,
     /// Read a process.
@@ -114,14 +114,14 @@ pub enum Step {
 }
 
 /// The next step. Counting comes first when it is due; `waiting` is asked only if something may be spent.
-pub fn step(budget: &Budget, now: Duration, due: Duration, waiting: impl FnOnce() -> Option<usize>) -> Step {
+pub fn step(budget: &Budget, now: Duration, due: Duration, waiting: impl FnOnce() -> Option<usize>) -> AgentStep {
     if now >= due {
-        return Step::Count;
+        return AgentStep::Count;
     }
     let until_due = due - now;
     match budget.wait() {
-        Duration::ZERO => waiting().map_or(Step::Wait(until_due), Step::Read),
-        wait => Step::Wait(wait.min(until_due)),
+        Duration::ZERO => waiting().map_or(AgentStep::Wait(until_due), AgentStep::Read),
+        wait => AgentStep::Wait(wait.min(until_due)),
     }
 }
 
@@ -188,16 +188,16 @@ mod tests {
                 next(sizes.iter().zip(&last).map(waiting), new_first)
             };
             let cost = match step(&budget, now, due, list) {
-                Step::Count => {
+                AgentStep::Count => {
                     due = now + SECOND * 60;
                     Duration::from_millis(6)
                 }
-                Step::Read(at) => {
+                AgentStep::Read(at) => {
                     new_first = read[at] > 0;
                     (read[at], last[at]) = (read[at] + 1, Some(now));
                     Duration::from_nanos(sizes[at] / 4)
                 }
-                Step::Wait(wait) => {
+                AgentStep::Wait(wait) => {
                     now += wait.max(Duration::from_millis(1));
                     Duration::ZERO
                 }
@@ -246,10 +246,10 @@ mod tests {
     fn counting_is_due_whatever_was_spent() {
         let mut budget = Budget::new(0.01);
         budget.look(Duration::ZERO, SECOND * 100);
-        assert_eq!(step(&budget, SECOND * 60, SECOND * 60, || panic!("nobody is asked")), Step::Count);
-        assert_eq!(step(&budget, SECOND * 50, SECOND * 60, || panic!("nobody is asked")), Step::Wait(SECOND * 10));
+        assert_eq!(step(&budget, SECOND * 60, SECOND * 60, || panic!("nobody is asked")), AgentStep::Count);
+        assert_eq!(step(&budget, SECOND * 50, SECOND * 60, || panic!("nobody is asked")), AgentStep::Wait(SECOND * 10));
         let fresh = Budget::new(0.01);
-        assert_eq!(step(&fresh, SECOND, SECOND * 60, || Some(3)), Step::Read(3));
-        assert_eq!(step(&fresh, SECOND, SECOND * 60, || None), Step::Wait(SECOND * 59));
+        assert_eq!(step(&fresh, SECOND, SECOND * 60, || Some(3)), AgentStep::Read(3));
+        assert_eq!(step(&fresh, SECOND, SECOND * 60, || None), AgentStep::Wait(SECOND * 59));
     }
 }

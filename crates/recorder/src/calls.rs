@@ -11,7 +11,7 @@ use super::real;
 use super::thread::{Claimed, ENDED, QUIET, Thread, claim, claim_in, claim_slowly};
 use super::tls;
 use super::undisturbed::undisturbed;
-use allocanary_trace::coder::{Event, How};
+use allocanary_trace::coder::{AllocFunction, Event};
 use allocanary_trace::format::STAMP_TICKS;
 
 /// Whether this block is recorded: one block in `rate` is.
@@ -101,7 +101,7 @@ pub fn allocated(block: *mut u8, size: usize) -> *mut u8 {
 #[inline(never)]
 fn allocated_far(this: *mut Thread, at: *mut u8, block: *mut u8, size: usize) -> *mut u8 {
     // SAFETY: the caller has claimed the place.
-    unsafe { Thread::put_block(this, at, How::Malloc, block.addr() as u64, size) };
+    unsafe { Thread::put_block(this, at, AllocFunction::Malloc, block.addr() as u64, size) };
     block
 }
 
@@ -141,7 +141,7 @@ fn allocated_slowly(this: *mut Thread, at: *mut u8, block: *mut u8, size: usize)
 
 /// Records that a function other than malloc returned this block; does nothing for a null pointer. Returns the block.
 #[inline(never)]
-pub fn allocated_by(how: How, block: *mut u8, size: usize) -> *mut u8 {
+pub fn allocated_by(how: AllocFunction, block: *mut u8, size: usize) -> *mut u8 {
     if !block.is_null()
         && !real::is_early(block.cast())
         && let Some((this, at)) = claim().and_then(|claimed| choose(claimed, block))
@@ -272,8 +272,8 @@ pub fn resized(begun: bool, block: *mut u8, size: usize) {
     unsafe {
         let is_chosen = !block.is_null() && is_recorded(this, block.addr() as u64);
         let other = match (begun, is_chosen) {
-            (true, true) => return Thread::put_new(this, at, How::Resized, block.addr() as u64, size),
-            (false, true) => return Thread::put_new(this, at, How::Malloc, block.addr() as u64, size),
+            (true, true) => return Thread::put_new(this, at, AllocFunction::Resized, block.addr() as u64, size),
+            (false, true) => return Thread::put_new(this, at, AllocFunction::Malloc, block.addr() as u64, size),
             (false, false) => return Thread::release(this, at),
             (true, false) if block.is_null() && size > 0 => Event::ResizeFailed,
             (true, false) => Event::ResizeFreed,

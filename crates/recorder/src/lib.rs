@@ -33,7 +33,7 @@ mod thread;
 mod tls;
 mod undisturbed;
 
-pub use allocanary_trace::coder::How;
+pub use allocanary_trace::coder::AllocFunction;
 pub use calls::{allocated, allocated_by, exiting, freed, resized, resizing};
 pub use confined::confined;
 pub use forks::watch_forks;

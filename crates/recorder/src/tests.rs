@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
 use super::config::{self, Config};
 use super::process::begin;
 use super::{allocated, allocated_by, exiting, freed, real, resized, resizing, tls};
-use allocanary_trace::coder::{Event, How};
+use allocanary_trace::coder::{AllocFunction, Event};
 use allocanary_trace::format::{STAMP_TICKS, State, at};
 use allocanary_trace::info::info;
 use allocanary_trace::reader::Trace;
@@ -251,7 +251,7 @@ fn waits_between_events() {
         for at in 0..4 {
             allocated(block(0x10000 + at * 0x1000), 100);
             std::thread::sleep(WAIT);
-            allocated_by(How::Calloc, block(0x20000 + at * 0x1000), 5000);
+            allocated_by(AllocFunction::Calloc, block(0x20000 + at * 0x1000), 5000);
             std::thread::sleep(WAIT);
             let begun = resizing(block(0x10000 + at * 0x1000));
             resized(begun, block(0x10000 + at * 0x1000), 200);
@@ -281,8 +281,10 @@ fn an_event_after_a_wait_has_the_time_after_it() {
             let is_block = |event: &Event| !matches!(event, Event::Resident(_) | Event::End);
             let items: Vec<_> = trace.stream(thread).filter(|item| is_block(&item.event)).collect();
             // A realloc begins and ends without a wait.
-            let waited: Vec<_> =
-                items.iter().filter(|item| !matches!(item.event, Event::New { how: How::Resized, .. })).collect();
+            let waited: Vec<_> = items
+                .iter()
+                .filter(|item| !matches!(item.event, Event::New { how: AllocFunction::Resized, .. }))
+                .collect();
             assert_eq!(waited.len(), 16, "{items:?}");
             for pair in waited.windows(2) {
                 let passed = (pair[1].low - pair[0].low) as f64 * header.tick_ns;

@@ -12,7 +12,7 @@ use super::process::{self, Process, begin};
 use super::stacks::{self, Kept};
 use super::tls::{self, ticks};
 use super::undisturbed::undisturbed;
-use allocanary_trace::coder::{Coder, Event, How, NEAR_TICKS, is_short};
+use allocanary_trace::coder::{AllocFunction, Coder, Event, NEAR_TICKS, is_short};
 use allocanary_trace::format::{CHUNK_HEADER, Chunk, LONGEST_EVENT, STAMP_EVERY, STAMP_TICKS};
 use allocanary_trace::predictor::is_chosen;
 
@@ -217,7 +217,7 @@ impl Thread {
     }
 
     /// Writes a new block of any function, and its stack.
-    pub(super) unsafe fn put_new(this: *mut Thread, at: *mut u8, how: How, address: u64, size: usize) {
+    pub(super) unsafe fn put_new(this: *mut Thread, at: *mut u8, how: AllocFunction, address: u64, size: usize) {
         // SAFETY: as above.
         unsafe {
             let at = Thread::put_stack(this, at, address, size);
@@ -241,13 +241,13 @@ impl Thread {
     }
 
     /// Writes a new block of any function. If its address may have been another thread's, a stamp is written before it.
-    pub(super) unsafe fn put_block(this: *mut Thread, mut at: *mut u8, how: How, address: u64, size: usize) {
+    pub(super) unsafe fn put_block(this: *mut Thread, mut at: *mut u8, how: AllocFunction, address: u64, size: usize) {
         // SAFETY: as above; a claimed place has room for a stamp and an event.
         unsafe {
             let coder = &raw mut (*this).coder;
             if process::is_multi() && (*coder).recent(address).is_none() {
                 let passed = Thread::passed(this);
-                if how == How::Malloc && is_short(size as u64) {
+                if how == AllocFunction::Malloc && is_short(size as u64) {
                     let cursor = (*coder).put_malloc_stamped(at, address, size as u64, passed);
                     return Thread::wrote(this, cursor);
                 }

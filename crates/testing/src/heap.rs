@@ -8,7 +8,7 @@ use proptest::prelude::{Strategy, any, prop_oneof};
 
 /// One call. Blocks are named by their number among those that are alive, modulo how many there are.
 #[derive(Clone, Copy, Debug)]
-pub enum Step {
+pub enum HeapStep {
     /// A new block of so many bytes, of zeros or not.
     New(usize, bool),
     /// Another size.
@@ -18,12 +18,12 @@ pub enum Step {
 }
 
 /// Some steps; sizes of a few bytes up to some pages.
-pub fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
+pub fn steps(most: usize) -> impl Strategy<Value = Vec<HeapStep>> {
     let size = || prop_oneof![1_usize..64, 1_usize..if cfg!(miri) { 300 } else { 20_000 }];
     let step = prop_oneof![
-        (size(), any::<bool>()).prop_map(|(size, zeroed)| Step::New(size, zeroed)),
-        (any::<usize>(), size()).prop_map(|(at, size)| Step::Resize(at, size)),
-        any::<usize>().prop_map(Step::Free),
+        (size(), any::<bool>()).prop_map(|(size, zeroed)| HeapStep::New(size, zeroed)),
+        (any::<usize>(), size()).prop_map(|(at, size)| HeapStep::Resize(at, size)),
+        any::<usize>().prop_map(HeapStep::Free),
     ];
     vec(step, 1..if cfg!(miri) { 30 } else { most })
 }
@@ -50,9 +50,9 @@ impl<'a, A: GlobalAlloc> TestBlocks<'a, A> {
     }
 
     /// Makes the call; what the block had and has now, in bytes. None where there is no block to resize or free.
-    pub fn take(&mut self, step: Step) -> Option<(usize, usize)> {
+    pub fn take(&mut self, step: HeapStep) -> Option<(usize, usize)> {
         match step {
-            Step::New(size, zeroed) => {
+            HeapStep::New(size, zeroed) => {
                 let layout = Layout::from_size_align(size, 1 << (self.made % 6)).unwrap();
                 // SAFETY: the size is not 0, here and in `Resize`.
                 let start =
@@ -67,7 +67,7 @@ impl<'a, A: GlobalAlloc> TestBlocks<'a, A> {
                 self.blocks.push(block);
                 Some((0, size))
             }
-            Step::Resize(at, size) => {
+            HeapStep::Resize(at, size) => {
                 let at = at.checked_rem(self.blocks.len())?;
                 let &TestBlock { start, layout, fill } = &self.blocks[at];
                 // SAFETY: the block is alive and of that layout.
@@ -80,7 +80,7 @@ impl<'a, A: GlobalAlloc> TestBlocks<'a, A> {
                 block.write(fill);
                 Some((layout.size(), size))
             }
-            Step::Free(at) => {
+            HeapStep::Free(at) => {
                 let at = at.checked_rem(self.blocks.len())?;
                 let block = self.blocks.swap_remove(at);
                 let size = block.layout.size();
@@ -127,6 +127,6 @@ impl TestBlock {
 
 impl<A: GlobalAlloc> Drop for TestBlocks<'_, A> {
     fn drop(&mut self) {
-        while self.take(Step::Free(0)).is_some() {}
+        while self.take(HeapStep::Free(0)).is_some() {}
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::coder::{Coder, Event, How, is_short};
+use crate::coder::{AllocFunction, Coder, Event, is_short};
 use crate::format::{
     CHUNK_ALIGN, CHUNK_HEADER, Chunk, HEADER, LONGEST_EVENT, MAGIC, MODULE_MAGIC, NODE_MAGIC, RESIDENT_MAGIC,
     STAMP_EVERY, STAMP_TICKS, TableHeader, VERSION, at, parts_of, put_module,
@@ -150,7 +150,7 @@ impl TraceBuilder {
             this.predictor.keep(size, stack);
         }
         let is_foreign = matches!(event, Event::New { address, .. } if is_multi && coder.recent(address).is_none());
-        let is_small = matches!(event, Event::New { how: How::Malloc, size, .. } if is_short(size));
+        let is_small = matches!(event, Event::New { how: AllocFunction::Malloc, size, .. } if is_short(size));
         let is_late = passed > STAMP_TICKS && event != Event::Stamp;
         if (is_foreign || is_late) && !is_small {
             // SAFETY: as above.
@@ -160,10 +160,12 @@ impl TraceBuilder {
         // SAFETY: as above.
         let (end, stamped) = unsafe {
             match event {
-                Event::New { how: How::Malloc, address, size } if (is_foreign || is_late) && is_small => {
+                Event::New { how: AllocFunction::Malloc, address, size } if (is_foreign || is_late) && is_small => {
                     (coder.put_malloc_stamped(start, address, size, passed), true)
                 }
-                Event::New { how: How::Malloc, address, size } => (coder.put_malloc(start, address, size), false),
+                Event::New { how: AllocFunction::Malloc, address, size } => {
+                    (coder.put_malloc(start, address, size), false)
+                }
                 Event::New { how, address, size } => (coder.put_new(start, how, address, size), false),
                 Event::Free { address } => match coder.recent(address) {
                     Some(entry) => (coder.put_free_recent(start, entry), false),

@@ -21,7 +21,7 @@ pub enum Event {
     /// A new block.
     New {
         /// The function that made it.
-        how: How,
+        how: AllocFunction,
         /// Its address.
         address: u64,
         /// Its size.
@@ -55,7 +55,7 @@ pub enum Event {
 
 /// The function that made a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
+pub enum AllocFunction {
     /// malloc.
     Malloc,
     /// calloc.
@@ -194,7 +194,7 @@ impl Coder {
             unsafe { finish(at, (code as u8) << 2, put(at.add(1), difference)) }
         } else {
             // SAFETY: the caller's promise.
-            unsafe { self.put_new(at, How::Malloc, address, size) }
+            unsafe { self.put_new(at, AllocFunction::Malloc, address, size) }
         }
     }
 
@@ -217,16 +217,16 @@ impl Coder {
     ///
     /// [`LONGEST_EVENT`] bytes at `at` may be written.
     #[inline(never)]
-    pub unsafe fn put_new(&mut self, at: *mut u8, how: How, address: u64, size: u64) -> *mut u8 {
+    pub unsafe fn put_new(&mut self, at: *mut u8, how: AllocFunction, address: u64, size: u64) -> *mut u8 {
         let difference = self.difference(class_of(size), address);
         // SAFETY: the caller's promise: at most 1 + 10 + 1 + 10 bytes.
         unsafe {
             let (first, behind) = match how {
-                How::Malloc if is_short(size) => (((size / 8) as u8) << 2, at.add(1)),
-                How::Malloc => (16 << 2 | 2, put(at.add(1), size)),
-                How::Calloc => (17 << 2 | 2, put(at.add(1), size)),
-                How::Resized => (19 << 2 | 2, put(at.add(1), size)),
-                How::Aligned(log2) => {
+                AllocFunction::Malloc if is_short(size) => (((size / 8) as u8) << 2, at.add(1)),
+                AllocFunction::Malloc => (16 << 2 | 2, put(at.add(1), size)),
+                AllocFunction::Calloc => (17 << 2 | 2, put(at.add(1), size)),
+                AllocFunction::Resized => (19 << 2 | 2, put(at.add(1), size)),
+                AllocFunction::Aligned(log2) => {
                     let behind = put(at.add(1), size);
                     *behind = log2;
                     (18 << 2 | 2, behind.add(1))
@@ -333,8 +333,8 @@ impl Coder {
         let small = u64::from(x) * 8;
         let (event, stamped) = match (kind, x) {
             (0 | 3, 0) => return Err("an unknown first byte"),
-            (0, _) => (self.new_block(How::Malloc, small, &mut rest)?, false),
-            (3, _) => (self.new_block(How::Malloc, small, &mut rest)?, true),
+            (0, _) => (self.new_block(AllocFunction::Malloc, small, &mut rest)?, false),
+            (3, _) => (self.new_block(AllocFunction::Malloc, small, &mut rest)?, true),
             (1, _) => {
                 let entry = usize::from(x) | usize::from(rest.byte()?) << 6;
                 let units = self.recent.get(entry).copied().filter(|units| *units != 0);
@@ -344,10 +344,10 @@ impl Coder {
             (_, 16..=19) => {
                 let size = rest.varint()?;
                 let how = match x {
-                    16 => How::Malloc,
-                    17 => How::Calloc,
-                    18 => How::Aligned(rest.byte()?.min(63)),
-                    _ => How::Resized,
+                    16 => AllocFunction::Malloc,
+                    17 => AllocFunction::Calloc,
+                    18 => AllocFunction::Aligned(rest.byte()?.min(63)),
+                    _ => AllocFunction::Resized,
                 };
                 (self.new_block(how, size, &mut rest)?, false)
             }
@@ -373,7 +373,7 @@ impl Coder {
         Ok(Some((event, ticks, rest.at)))
     }
 
-    fn new_block(&mut self, how: How, size: u64, rest: &mut Bytes) -> Result<Event, &'static str> {
+    fn new_block(&mut self, how: AllocFunction, size: u64, rest: &mut Bytes) -> Result<Event, &'static str> {
         if size > 1 << 46 {
             return Err("a block larger than the address space");
         }

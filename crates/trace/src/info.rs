@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::coder::How;
+use crate::coder::AllocFunction;
 use crate::error::Result;
 use crate::format::{Header, MOST_NODES};
 use crate::merge::{At, Merged, Sink, merge};
@@ -269,11 +269,11 @@ impl Sink for Counter {
         self.most_threads = self.most_threads.max(self.running);
     }
 
-    fn allocated(&mut self, at: At, how: How, size: u64) -> Block {
+    fn allocated(&mut self, at: At, how: AllocFunction, size: u64) -> Block {
         self.tick(at);
         self.allocations += 1;
-        self.callocs += u64::from(how == How::Calloc);
-        self.aligned += u64::from(matches!(how, How::Aligned(_)));
+        self.callocs += u64::from(how == AllocFunction::Calloc);
+        self.aligned += u64::from(matches!(how, AllocFunction::Aligned(_)));
         self.add(at, size)
     }
 
@@ -420,14 +420,18 @@ mod tests {
         for at in 0..400_u64 {
             let ticks = 1000 + at * 40;
             let address = |at: u64| 0x7000_0000 + at % 150 * 640;
-            sample.event(0, ticks, Event::New { how: How::Malloc, address: address(at), size: 600 });
+            sample.event(0, ticks, Event::New { how: AllocFunction::Malloc, address: address(at), size: 600 });
             if at >= 100 {
                 sample.event(1, ticks + 20, Event::Free { address: address(at - 100) });
             }
             if at % 50 == 0 {
                 // This block passes from one chunk to the next in the middle of a realloc.
                 sample.event(0, ticks + 25, Event::Resize { address: address(at) });
-                sample.event(0, ticks + 30, Event::New { how: How::Resized, address: address(at), size: 5000 });
+                sample.event(
+                    0,
+                    ticks + 30,
+                    Event::New { how: AllocFunction::Resized, address: address(at), size: 5000 },
+                );
             }
         }
         sample.finish()
@@ -454,7 +458,7 @@ mod tests {
     fn a_second_in_which_nothing_happened_has_points_that_are_equal() {
         const MS: u64 = 1_000_000 / 10; // 10 ns a tick
         let mut sample = TraceBuilder::stamped(4096, 1);
-        let new = |at: u64| Event::New { how: How::Malloc, address: 0x10000 + at * 2048, size: 1024 };
+        let new = |at: u64| Event::New { how: AllocFunction::Malloc, address: 0x10000 + at * 2048, size: 1024 };
         (0..100).for_each(|at| sample.event(0, at * MS, new(at)));
         (100..200).for_each(|at| sample.event(0, 1000 * MS + at * MS, new(at)));
         let mut file = tempfile::NamedTempFile::new().unwrap();

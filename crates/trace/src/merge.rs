@@ -15,7 +15,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
 use crate::blocks::{Blocks, Removed};
-use crate::coder::{Event, How};
+use crate::coder::{AllocFunction, Event};
 use crate::error::Result;
 use crate::hash::{AddressMap, AddressSet};
 use crate::reader::{Item, Stream, Trace};
@@ -44,7 +44,7 @@ pub trait Sink {
     /// The address of the block that the next call ends: of `freed`, or the old address of `resized`.
     fn leaves(&mut self, _address: u64) {}
     /// A new block.
-    fn allocated(&mut self, at: At, how: How, size: u64) -> Self::Block;
+    fn allocated(&mut self, at: At, how: AllocFunction, size: u64) -> Self::Block;
     /// The end of a block.
     fn freed(&mut self, at: At, block: Self::Block);
     /// A block gets another size, and perhaps another address.
@@ -293,7 +293,7 @@ impl<'a, S: Sink> Merger<'a, S> {
                     self.displace(address, at, item.low, sink);
                 }
                 let old = match how {
-                    How::Resized => {
+                    AllocFunction::Resized => {
                         let from = self.lanes[lane].resizing.take().map(|resizing| resizing.address);
                         from.and_then(|from| Some((from, self.held[lane].take()?)))
                     }

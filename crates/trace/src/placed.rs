@@ -25,7 +25,7 @@ const REGION: u64 = 5;
 
 /// A live block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Live {
+pub struct PlacedBlock {
     /// Its slot: see [`Slots`](crate::prepare::Slots).
     pub slot: u32,
     /// Its address.
@@ -42,7 +42,7 @@ pub struct Placed {
     /// Those of `used` that were resident, in order.
     pub resident: Vec<Range<u64>>,
     /// The live blocks, by rising slots.
-    pub blocks: Vec<Live>,
+    pub blocks: Vec<PlacedBlock>,
     /// The addresses of the pool, if some blocks were in a pool.
     pub region: Option<Range<u64>>,
 }
@@ -78,7 +78,7 @@ impl<'a> Writer<'a> {
         self.record([REGION, region.start, region.end])
     }
 
-    pub(crate) fn block(&mut self, block: &Live) -> io::Result<()> {
+    pub(crate) fn block(&mut self, block: &PlacedBlock) -> io::Result<()> {
         self.record([u64::from(block.slot) << 32 | BLOCK, block.address, block.size])
     }
 
@@ -128,7 +128,7 @@ impl Placed {
             match tag & u64::from(u32::MAX) {
                 USED => out.used.push(a..b),
                 RESIDENT => out.resident.push(a..b),
-                BLOCK => out.blocks.push(Live { slot: (tag >> 32) as u32, address: a, size: b }),
+                BLOCK => out.blocks.push(PlacedBlock { slot: (tag >> 32) as u32, address: a, size: b }),
                 REGION => out.region = Some(a..b),
                 END => return Ok(out),
                 _ => return Err(wrong("it is damaged")),
@@ -142,7 +142,7 @@ impl Placed {
     }
 
     /// The block of a slot.
-    pub fn block(&self, slot: u32) -> Option<&Live> {
+    pub fn block(&self, slot: u32) -> Option<&PlacedBlock> {
         let at = self.blocks.binary_search_by_key(&slot, |block| block.slot).ok()?;
         Some(&self.blocks[at])
     }
@@ -158,8 +158,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("placed");
         let file = File::create(&path).unwrap();
-        let blocks: Vec<Live> =
-            (0..1000).map(|at| Live { slot: 2 * at, address: 1 << 40, size: u64::from(at) }).collect();
+        let blocks: Vec<PlacedBlock> =
+            (0..1000).map(|at| PlacedBlock { slot: 2 * at, address: 1 << 40, size: u64::from(at) }).collect();
         let mut out = Writer::new(&file);
         out.used(&(1..5)).unwrap();
         out.resident(&(2..3)).unwrap();

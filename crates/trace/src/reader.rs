@@ -9,7 +9,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use crate::coder::{Coder, Event, How};
+use crate::coder::{AllocFunction, Coder, Event};
 use crate::error::{Error, Result};
 use crate::format::{CHUNK_HEADER, Chunk, HEADER, Header, MAGIC, TableHeader};
 use crate::predictor::{Predictor, is_chosen};
@@ -417,7 +417,7 @@ impl Stream<'_> {
                 self.in_realloc = item.high >= from;
                 self.in_realloc
             }
-            Event::New { how: How::Resized, .. } | Event::ResizeFailed | Event::ResizeFreed => {
+            Event::New { how: AllocFunction::Resized, .. } | Event::ResizeFailed | Event::ResizeFreed => {
                 std::mem::replace(&mut self.in_realloc, false) || item.low >= from
             }
             Event::End => true,

@@ -192,7 +192,7 @@ pub fn put_end(path: &Path, nanos: u64) -> Result<()> {
 mod tests {
     use super::*;
     use crate::builder::TraceBuilder;
-    use crate::coder::{Event, How};
+    use crate::coder::{AllocFunction, Event};
     use crate::reader::Trace;
 
     #[test]
@@ -200,7 +200,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.trace");
         let mut builder = TraceBuilder::with_stacks(4096, 1);
-        builder.event(0, 1, Event::New { how: How::Malloc, address: 4096, size: 8 });
+        builder.event(0, 1, Event::New { how: AllocFunction::Malloc, address: 4096, size: 8 });
         fs::write(&path, builder.finish()).unwrap();
         let mut header = Trace::open(&path).unwrap().header;
         // No process has that number.

@@ -14,7 +14,7 @@ mod worker;
 
 pub use crate::layout::Moment;
 pub use crate::mapped::Prepared;
-pub use crate::placed::Live;
+pub use crate::placed::PlacedBlock;
 pub use global::Global;
 pub use noted::{Noted, Notes};
 pub use pool::Pool;
@@ -76,10 +76,10 @@ pub struct Stop<'a> {
 
 impl Stop<'_> {
     /// The blocks that live at this stop.
-    pub fn blocks(&self) -> impl Iterator<Item = Live> {
+    pub fn blocks(&self) -> impl Iterator<Item = PlacedBlock> {
         self.table.iter().enumerate().filter_map(|(slot, entry)| {
             let (address, size) = entry.live()?;
-            Some(Live { slot: slot as u32, address, size })
+            Some(PlacedBlock { slot: slot as u32, address, size })
         })
     }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use allocanary_trace::builder::TraceBuilder;
-use allocanary_trace::coder::{Event, How};
+use allocanary_trace::coder::{AllocFunction, Event};
 use allocanary_trace::format::at;
 use allocanary_trace::info::info;
 use allocanary_trace::merge::{At, Sink, merge};
@@ -27,20 +27,26 @@ fn sample() -> Vec<u8> {
         if at == 120 {
             sample.tables(&tables());
         }
-        sample.stacked(0, ticks, new(How::Malloc, address(at), 8 + at % 3 * 296), [1, 3, 4, 4, 2][at as usize % 5]);
+        sample.stacked(
+            0,
+            ticks,
+            new(AllocFunction::Malloc, address(at), 8 + at % 3 * 296),
+            [1, 3, 4, 4, 2][at as usize % 5],
+        );
         if at >= 100 {
             sample.event(1, ticks + 20, Event::Free { address: address(at - 100) });
         }
         if at % 4 == 0 {
             sample.event(0, ticks + 25, Event::Free { address: address(at) });
-            sample.stacked(0, ticks + 25, new(How::Malloc, address(at), 16), 3);
+            sample.stacked(0, ticks + 25, new(AllocFunction::Malloc, address(at), 16), 3);
         }
     }
-    for (at, how) in [How::Malloc, How::Calloc, How::Aligned(12)].into_iter().enumerate() {
+    for (at, how) in [AllocFunction::Malloc, AllocFunction::Calloc, AllocFunction::Aligned(12)].into_iter().enumerate()
+    {
         sample.stacked(1, 17_000, new(how, 0x8000_0000 + at as u64 * 8192, 5000), 2);
     }
     sample.event(1, 17_010, Event::Resize { address: 0x8000_0000 });
-    sample.stacked(1, 17_020, new(How::Resized, 0x9000_0000, 70_000), 4);
+    sample.stacked(1, 17_020, new(AllocFunction::Resized, 0x9000_0000, 70_000), 4);
     sample.event(2, 17_030, Event::Resize { address: 0x9000_0000 });
     sample.event(2, 17_040, Event::ResizeFailed);
     sample.event(2, 17_050, Event::Resize { address: 0x8000_2000 });
@@ -83,7 +89,7 @@ impl Sink for Live {
         self.1 = stack;
     }
 
-    fn allocated(&mut self, _: At, _: How, size: u64) -> (StackId, u64) {
+    fn allocated(&mut self, _: At, _: AllocFunction, size: u64) -> (StackId, u64) {
         *self.0.entry(self.1).or_default() += size;
         (self.1, size)
     }
@@ -94,7 +100,7 @@ impl Sink for Live {
 
     fn resized(&mut self, at: At, block: (StackId, u64), size: u64) -> (StackId, u64) {
         self.freed(at, block);
-        self.allocated(at, How::Resized, size)
+        self.allocated(at, AllocFunction::Resized, size)
     }
 }
 

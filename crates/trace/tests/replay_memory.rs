@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use allocanary_sys::sys::{line_number, read_once};
 use allocanary_trace::builder::TraceBuilder;
-use allocanary_trace::coder::{Event, How};
+use allocanary_trace::coder::{AllocFunction, Event};
 use allocanary_trace::reader::Trace;
 use allocanary_trace::replay::{Prepared, ReplayOptions, run};
 use tempfile::NamedTempFile;
@@ -49,7 +49,7 @@ fn an_allocator_that_allocates_nothing_adds_no_memory() {
     {
         let mut sample = TraceBuilder::new(32 << 10);
         for at in 0..BLOCKS {
-            let new = |address| Event::New { how: How::Malloc, address, size: 64 };
+            let new = |address| Event::New { how: AllocFunction::Malloc, address, size: 64 };
             sample.event(0, at * 20, new(0x10_0000 + at * 64));
             sample.event(1, at * 20 + 10, new(0x1000_0000 + at * 64));
         }

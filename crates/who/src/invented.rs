@@ -1,6 +1,6 @@
 //! Synthetic events, stacks and pages, for tests.
 
-use allocanary_trace::coder::How;
+use allocanary_trace::coder::AllocFunction;
 use allocanary_trace::merge::{At, Sink};
 use allocanary_trace::stacks::{StackId, StackNode, Stacks};
 
@@ -34,7 +34,7 @@ impl Events {
     pub fn new_block(&mut self, nanos: u64, stack: StackId, address: u64, size: u64) -> Invented {
         self.0.placed(address);
         self.0.stack(stack);
-        let made = self.0.allocated(At { nanos, thread: 0 }, How::Malloc, size);
+        let made = self.0.allocated(At { nanos, thread: 0 }, AllocFunction::Malloc, size);
         self.lives(address, made)
     }
 

@@ -1,7 +1,7 @@
 //! The time at which the live blocks are examined. In: the user's choice, the marks of a trace, and its events. Out: a point between
 //! two events.
 
-use allocanary_trace::coder::How;
+use allocanary_trace::coder::AllocFunction;
 use allocanary_trace::error::{Error, Result};
 use allocanary_trace::format::Marks;
 use allocanary_trace::merge::{At, Sink};
@@ -126,7 +126,7 @@ impl Peak {
 impl Sink for Peak {
     type Block = u64;
 
-    fn allocated(&mut self, at: At, _: How, size: u64) -> u64 {
+    fn allocated(&mut self, at: At, _: AllocFunction, size: u64) -> u64 {
         self.events += 1;
         self.add(at, size);
         size
@@ -184,11 +184,11 @@ mod tests {
     fn the_peak_is_the_first_event_with_the_most_live_bytes_before_the_load_ends() {
         let mut peak = Peak::until(&Marks { ready: None, peak: Some(10), idle: None });
         let at = |nanos| At { nanos, thread: 0 };
-        let a = peak.allocated(at(1), How::Malloc, 100);
+        let a = peak.allocated(at(1), AllocFunction::Malloc, 100);
         let a = peak.resized(at(2), a, 300);
         peak.freed(at(2), a);
-        peak.allocated(at(3), How::Malloc, 300);
-        peak.allocated(at(11), How::Malloc, 999);
+        peak.allocated(at(3), AllocFunction::Malloc, 300);
+        peak.allocated(at(11), AllocFunction::Malloc, 999);
         assert_eq!(peak.moment(), Moment { events: 2, ..Peak::at(2, 2) });
     }
 }

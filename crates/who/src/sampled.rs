@@ -66,7 +66,7 @@ pub struct Sampled {
 }
 
 /// A profile whose stacks can be named.
-pub struct Reading {
+pub struct NamedProfile {
     profile: TableProfile,
     /// The stacks; the numbers are those of the profile's frames.
     pub stacks: Stacks,
@@ -76,16 +76,16 @@ pub struct Reading {
     sources: OfProcess,
 }
 
-impl Reading {
+impl NamedProfile {
     /// Finds the files of a profile.
-    pub fn of(profile: TableProfile) -> Reading {
+    pub fn of(profile: TableProfile) -> NamedProfile {
         let node =
             |frame: &allocanary_profile::reader::RawFrame| StackNode { parent: frame.parent, pc: frame.pc, module: 0 };
         let nodes = profile.frames.iter().map(node).collect();
         let (modules, sources) = modules::of(profile.pid, &profile.mappings);
         let stacks = Stacks { nodes, modules };
         let taken = taken(&profile);
-        Reading { profile, stacks, taken, sources }
+        NamedProfile { profile, stacks, taken, sources }
     }
 
     /// The path of the program.

@@ -6,7 +6,7 @@
 
 mod made;
 
-use allocanary_trace::coder::How;
+use allocanary_trace::coder::AllocFunction;
 use allocanary_trace::format::Marks;
 use allocanary_trace::hash::AddressMap;
 use allocanary_trace::merge::{At, Sink};
@@ -248,7 +248,7 @@ impl Sink for Tally {
         self.stack = stack;
     }
 
-    fn allocated(&mut self, at: At, _: How, size: u64) -> PackedBlock {
+    fn allocated(&mut self, at: At, _: AllocFunction, size: u64) -> PackedBlock {
         self.tick(at);
         self.add(at, size)
     }
@@ -340,7 +340,7 @@ mod tests {
                             sink.leaves(from);
                             sink.resized(at, old, size)
                         }
-                        None => sink.allocated(at, How::Malloc, size),
+                        None => sink.allocated(at, AllocFunction::Malloc, size),
                     };
                     live.push((address, block));
                 } else {
@@ -358,8 +358,8 @@ mod tests {
         let mut tally = Tally::new(Moment::at_time(9), false, None);
         tally.stack(7);
         let at = At { nanos: 0, thread: 3 };
-        tally.allocated(at, How::Malloc, 1);
-        tally.allocated(at, How::Malloc, 1);
+        tally.allocated(at, AllocFunction::Malloc, 1);
+        tally.allocated(at, AllocFunction::Malloc, 1);
         assert_eq!(tally.taken().totals.iter().map(|totals| totals.key).collect::<Vec<_>>(), [7, 0]);
     }
 
@@ -367,7 +367,7 @@ mod tests {
     fn threads_are_counted_in_place_of_stacks() {
         let mut tally = Tally::new(Moment::at_time(9), true, None);
         tally.stack(7);
-        tally.allocated(At { nanos: 0, thread: 3 }, How::Malloc, 1);
+        tally.allocated(At { nanos: 0, thread: 3 }, AllocFunction::Malloc, 1);
         assert_eq!(tally.taken().totals[0].key, 3);
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use allocanary_trace::coder::How;
+use allocanary_trace::coder::AllocFunction;
 use allocanary_trace::error::Result;
 use allocanary_trace::merge::{At, Sink, merge};
 use allocanary_trace::reader::Trace;
@@ -127,7 +127,7 @@ impl Sink for Watching {
         self.stack = stack;
     }
 
-    fn allocated(&mut self, at: At, _: How, size: u64) -> (u32, u64) {
+    fn allocated(&mut self, at: At, _: AllocFunction, size: u64) -> (u32, u64) {
         self.tick(at);
         self.add(size)
     }
@@ -165,7 +165,7 @@ mod tests {
         let mut watching = Watching::over(span);
         let mut make = |nanos, stack, size| {
             watching.stack(stack);
-            watching.allocated(At { nanos, thread: 0 }, How::Malloc, size)
+            watching.allocated(At { nanos, thread: 0 }, AllocFunction::Malloc, size)
         };
         let a = make(1, ids[0], 500);
         make(100, ids[1], 300);

@@ -4,7 +4,7 @@
 //! A replay identifies a block by its slot. Slots follow from the merged order of the events, so a second reading of the trace gives the
 //! same slots. Each live block gets its site from the trace and its address from the replay.
 
-use allocanary_trace::coder::How;
+use allocanary_trace::coder::AllocFunction;
 use allocanary_trace::error::{Error, Result};
 use allocanary_trace::merge::{At, Sink, merge};
 use allocanary_trace::placed::Placed;
@@ -79,7 +79,7 @@ impl Sink for Slotted {
         self.tally.stack(stack);
     }
 
-    fn allocated(&mut self, at: At, how: How, size: u64) -> (PackedBlock, u32) {
+    fn allocated(&mut self, at: At, how: AllocFunction, size: u64) -> (PackedBlock, u32) {
         let (slot, _) = self.slots.take(at.thread);
         self.tally.placed(u64::from(slot));
         (self.tally.allocated(at, how, size), slot)

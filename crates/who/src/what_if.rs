@@ -9,7 +9,7 @@ mod pick;
 
 use std::collections::HashSet;
 
-use allocanary_trace::coder::How;
+use allocanary_trace::coder::AllocFunction;
 use allocanary_trace::error::Result;
 use allocanary_trace::merge::{At, Sink, merge};
 use allocanary_trace::prepare::Elsewhere;
@@ -130,7 +130,7 @@ impl Sink for Marking {
         self.stack = stack;
     }
 
-    fn allocated(&mut self, _: At, _: How, _: u64) -> Option<u64> {
+    fn allocated(&mut self, _: At, _: AllocFunction, _: u64) -> Option<u64> {
         self.made()
     }
 

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use allocanary_heap::{How, take};
+use allocanary_heap::{ReadMode, take};
 use allocanary_inside::give_back::plan::plan;
 use allocanary_inside::give_back::{Limits, carry_out};
 
@@ -57,14 +57,14 @@ fn once() -> Result<Pair, Problem> {
     let mut line = String::new();
     BufReader::new(output).read_line(&mut line).map_err(|error| failed("reading from python3", &error))?;
     let pid = running.0.id();
-    let before = take(pid, How::Running, DEADLINE).map_err(|error| failed("reading the heap", &error))?;
+    let before = take(pid, ReadMode::Running, DEADLINE).map_err(|error| failed("reading the heap", &error))?;
     let planned = plan(&before);
     let one = planned.first().ok_or_else(|| Problem::Failed("python3 has nothing to give back".into()))?;
     let forecast = one.forecast.ok_or_else(|| Problem::Failed("the heap of python3 was not divided".into()))?;
     let calls = (one.remedy.calls)();
     let limits = Limits { patience: Duration::from_secs(10), every: None };
     carry_out(pid, one.remedy, &calls, limits).map_err(|error| failed("the call", &error))?;
-    let after = take(pid, How::Running, DEADLINE).map_err(|error| failed("reading the heap again", &error))?;
+    let after = take(pid, ReadMode::Running, DEADLINE).map_err(|error| failed("reading the heap again", &error))?;
     let given = before.resident.saturating_sub(after.resident);
     Ok(Pair { checked: given.abs_diff(forecast) as f64, control: forecast as f64 })
 }

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use allocanary_heap::{How, take};
+use allocanary_heap::{ReadMode, take};
 use allocanary_sys::proc::Status;
 
 use crate::check::{Check, Measure};
@@ -66,7 +66,7 @@ fn begin(place: &Place) -> Result<Measure, Problem> {
 /// whole.
 fn once(pid: u32) -> Result<Pair, Problem> {
     let before = resident(pid)?;
-    let reading = take(pid, How::Running, DEADLINE).map_err(|error| failed("reading the heap", &error))?;
+    let reading = take(pid, ReadMode::Running, DEADLINE).map_err(|error| failed("reading the heap", &error))?;
     let after = resident(pid)?;
     let off =
         if reading.resident < before { before - reading.resident } else { reading.resident.saturating_sub(after) };

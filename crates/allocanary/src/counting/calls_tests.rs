@@ -4,7 +4,7 @@ use std::alloc::System;
 
 use super::*;
 use allocanary_testing::fuzz::holds;
-use allocanary_testing::heap::{Step, TestBlocks, steps};
+use allocanary_testing::heap::{HeapStep, TestBlocks, steps};
 
 #[test]
 fn fuzz_counts_are_those_of_a_model() {
@@ -18,9 +18,9 @@ fn fuzz_counts_are_those_of_a_model() {
         for step in steps {
             let Some((old, new)) = heap.take(step) else { continue };
             match step {
-                Step::New(..) => model.allocations += 1,
-                Step::Resize(..) => model.reallocations += 1,
-                Step::Free(_) => model.frees += 1,
+                HeapStep::New(..) => model.allocations += 1,
+                HeapStep::Resize(..) => model.reallocations += 1,
+                HeapStep::Free(_) => model.frees += 1,
             }
             model.bytes += new.saturating_sub(old) as u64;
             model.freed += old.saturating_sub(new) as u64;
@@ -42,7 +42,7 @@ fn a_block_that_another_thread_frees_is_counted_there() {
     let tally = pool::mine().expect("this thread lives");
     let before = tally.read();
     let mut heap = TestBlocks::of(&counting);
-    heap.take(Step::New(100, false));
+    heap.take(HeapStep::New(100, false));
     assert_eq!(tally.read().since(&before).live, 100);
     let block = heap.give();
     std::thread::spawn(move || {

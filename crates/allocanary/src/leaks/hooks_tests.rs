@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::*;
 use allocanary_testing::fuzz::holds;
-use allocanary_testing::heap::{Step, TestBlocks, steps};
+use allocanary_testing::heap::{HeapStep, TestBlocks, steps};
 
 #[test]
 fn fuzz_what_is_alive_is_what_a_model_holds() {
@@ -46,15 +46,15 @@ fn fuzz_blocks_without_a_record_are_blocks() {
 fn what_was_made_while_it_was_paused_is_not_known() {
     let leaks = Leaks::new(System).capacity(8).paused();
     let mut heap = TestBlocks::of(&leaks);
-    heap.take(Step::New(100, false));
+    heap.take(HeapStep::New(100, false));
     leaks.start();
-    heap.take(Step::New(10, true));
-    heap.take(Step::New(1, true));
+    heap.take(HeapStep::New(10, true));
+    heap.take(HeapStep::New(1, true));
     assert_eq!((leaks.alive().blocks, leaks.alive().bytes), (2, 11));
     leaks.stop();
     // A block that has a record keeps it.
-    heap.take(Step::Resize(1, 50));
-    heap.take(Step::Resize(2, 3000));
+    heap.take(HeapStep::Resize(1, 50));
+    heap.take(HeapStep::Resize(2, 3000));
     assert_eq!((leaks.alive().blocks, leaks.alive().bytes), (2, 3050));
     drop(heap);
     assert_eq!(leaks.alive().blocks, 0);
@@ -67,14 +67,14 @@ fn a_capacity_after_the_first_record_changes_nothing() {
     for later in [1 << 20, 300, 1] {
         let leaks = Leaks::new(System).capacity(8);
         let mut heap = TestBlocks::of(&leaks);
-        (0..5).for_each(|_| _ = heap.take(Step::New(10, false)));
+        (0..5).for_each(|_| _ = heap.take(HeapStep::New(10, false)));
         let blocks: Vec<_> = (0..5).map(|_| heap.give()).collect();
         drop(heap);
         let leaks = leaks.paused().capacity(later);
         assert_eq!((leaks.alive().blocks, leaks.alive().bytes), (5, 50), "{later}");
         leaks.start();
         let mut heap = TestBlocks::of(&leaks);
-        (0..5).for_each(|_| _ = heap.take(Step::New(10, false)));
+        (0..5).for_each(|_| _ = heap.take(HeapStep::New(10, false)));
         assert_eq!((leaks.alive().blocks, leaks.unrecorded_blocks.load(Relaxed)), (8, 2), "{later}");
         blocks.into_iter().for_each(|block| block.free(&leaks));
         drop(heap);

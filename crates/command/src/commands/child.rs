@@ -11,7 +11,7 @@ use allocanary_contents::ContentsRequest;
 use allocanary_doctor::process::ProcessFacts;
 use allocanary_doctor::program::hidden_in as hidden_in_file;
 use allocanary_doctor::remedies::remedies;
-use allocanary_heap::How;
+use allocanary_heap::ReadMode;
 use allocanary_heap::reader::{serve, serves};
 use allocanary_inside::give_back::symbols::{self, Functions};
 #[cfg(target_arch = "x86_64")]
@@ -72,7 +72,7 @@ fn answer(text: &str, left: &mut Left) -> String {
             serde_json::to_string(&node::profile::pprof(pid, named)).map_err(|error| error.to_string())
         }
         Ok(Asked::Contents { of, wanted: Asking { stopped, limit, texts, addresses }, time }) => {
-            let how = if stopped { How::Stopped } else { How::Running };
+            let how = if stopped { ReadMode::Stopped } else { ReadMode::Running };
             let wanted = ContentsRequest { how, limit, holders: true, texts, addresses };
             let mut found = match &of {
                 ContentsSource::Process(pid) => allocanary_contents::take(*pid, &wanted, time),

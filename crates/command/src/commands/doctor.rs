@@ -17,7 +17,7 @@ use allocanary_doctor::process::ProcessFacts;
 use allocanary_doctor::remedies::{conclusion, remedies};
 use allocanary_doctor::seen::ProcessTraits;
 use allocanary_heap::reader::MEMORY;
-use allocanary_heap::{How, ProcessTrouble, Reader, Reading};
+use allocanary_heap::{ProcessTrouble, ReadMode, Reader, Reading};
 use allocanary_rows::error::Error;
 use allocanary_rows::error::Result;
 use allocanary_screens::draw::{Answer, Pasted, document, short};
@@ -49,7 +49,7 @@ pub fn run(flags: &DoctorFlags) -> Result<ExitCode> {
 fn within_limits(pid: u32, form: Form) -> Result<String> {
     let mut child = Reader::new(MEMORY);
     // Parts that may not be read are missing. The others are reported.
-    let reading = match child.take(pid, How::Running, DEADLINE) {
+    let reading = match child.take(pid, ReadMode::Running, DEADLINE) {
         Err(ProcessTrouble::Costly { cost, .. }) => Reading::unread(pid, format!("heap not divided: {cost}")).ok(),
         read => read.ok(),
     };

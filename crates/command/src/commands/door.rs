@@ -14,7 +14,7 @@ use super::{named, reader, terminal};
 use crate::args::DoorFlags;
 use allocanary_doctor::remedies::Remedy;
 use allocanary_heap::reader::MEMORY;
-use allocanary_heap::{How, Reader, Reading};
+use allocanary_heap::{ReadMode, Reader, Reading};
 use allocanary_rows::error::{Error, Result};
 use allocanary_screens::draw::short;
 use allocanary_screens::views::{door, heap as reports};
@@ -47,7 +47,7 @@ fn of_process(flags: &DoorFlags, process: &str, verbs: &[&str]) -> Result<ExitCo
     }
     let mut child = Reader::new(MEMORY);
     let started = Instant::now();
-    let reading = or_unread(pid, child.take(pid, How::Running, DEADLINE));
+    let reading = or_unread(pid, child.take(pid, ReadMode::Running, DEADLINE));
     let took = started.elapsed();
     let reading = reading.map_err(|error| Error::Input(error.explained().to_string()))?;
     let remedies = reader::remedies_of(&mut child, &reading, DEADLINE);

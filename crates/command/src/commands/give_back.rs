@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::{named, reader, terminal};
 use crate::args::GiveBackFlags;
 use allocanary_heap::reader::MEMORY;
-use allocanary_heap::{How, ProcessTrouble, Reader, Reading, Subject};
+use allocanary_heap::{ProcessTrouble, ReadMode, Reader, Reading, Subject};
 use allocanary_inside::give_back::account::{Account, Called};
 use allocanary_inside::give_back::condition::Condition;
 use allocanary_inside::give_back::plan::{Planned, by_function, plan};
@@ -45,7 +45,7 @@ pub fn run(flags: &GiveBackFlags) -> Result<ExitCode> {
 
 /// Reads the process. A child does it, so that nothing in the process's memory can harm this command.
 fn take(pid: u32) -> std::result::Result<Reading, ProcessTrouble> {
-    Reader::new(MEMORY).take(pid, How::Running, DEADLINE)
+    Reader::new(MEMORY).take(pid, ReadMode::Running, DEADLINE)
 }
 
 fn time(flag: &str, text: &str) -> Result<Duration> {

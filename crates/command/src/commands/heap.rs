@@ -17,7 +17,7 @@ use super::readings::{or_unread, without_map};
 use super::{named, reader, terminal};
 use crate::args::HeapFlags;
 use allocanary_doctor::remedies::{Remedy, remedies};
-use allocanary_heap::{Difference, Frozen, How, ProcessTrouble, Reader, Reading, Subject};
+use allocanary_heap::{Difference, Frozen, ProcessTrouble, ReadMode, Reader, Reading, Subject};
 use allocanary_rows::error::{Error, Result};
 use allocanary_screens::draw::short;
 use allocanary_screens::views::heap as reports;
@@ -81,12 +81,12 @@ fn read(
     time: Duration,
 ) -> std::result::Result<Reading, ProcessTrouble> {
     if !flags.freeze {
-        return or_unread(pid, reader.take_with(pid, How::Running, shares(flags), time));
+        return or_unread(pid, reader.take_with(pid, ReadMode::Running, shares(flags), time));
     }
     let resident = Status::of(pid).ok().and_then(|status| status.anonymous).unwrap_or_default();
     let expected = show_duration(Frozen::expected_pause(resident));
     terminal::tell(format_args!("process {pid} stands still while it is read: about {expected} expected"));
-    or_unread(pid, reader.take_with(pid, How::Stopped, shares(flags), time))
+    or_unread(pid, reader.take_with(pid, ReadMode::Stopped, shares(flags), time))
 }
 
 /// A reader with the memory limit of --reader-memory.

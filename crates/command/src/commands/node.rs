@@ -10,7 +10,7 @@ use super::{reader, terminal};
 use crate::args::NodeFlags;
 use allocanary_heap::Reader;
 use allocanary_node::client::Trust;
-use allocanary_node::look::{Counted, Counting, Look, LookReply, LookRequest, NoProfile};
+use allocanary_node::look::{CounterReply, Counting, Look, LookReply, LookRequest, NoProfile};
 use allocanary_node::metrics;
 use allocanary_node::run::{Options, once, run as serve};
 use allocanary_rows::error::{Error, Result};
@@ -92,7 +92,7 @@ impl Look for Child {
         reader::seen(&mut self.reader, wanted)
     }
 
-    fn count(&mut self, wanted: &[Counting], time: Duration) -> std::result::Result<Vec<Counted>, String> {
+    fn count(&mut self, wanted: &[Counting], time: Duration) -> std::result::Result<Vec<CounterReply>, String> {
         reader::counted(&mut self.reader, wanted, time)
     }
 

@@ -169,7 +169,11 @@ pub fn seen(reader: &mut Reader, wanted: &look::LookRequest) -> Result<look::Loo
 }
 
 /// What allocators of many processes count.
-pub fn counted(reader: &mut Reader, wanted: &[look::Counting], time: Duration) -> Result<Vec<look::Counted>, String> {
+pub fn counted(
+    reader: &mut Reader,
+    wanted: &[look::Counting],
+    time: Duration,
+) -> Result<Vec<look::CounterReply>, String> {
     let about = About { pids: wanted.iter().map(|one| one.pid).collect(), ..About::default() };
     Ok(ask(reader, &Asked::Counters(wanted.to_vec(), time), about, time)?)
 }

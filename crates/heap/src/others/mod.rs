@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Counted, Mapping, Memory, Part};
+use crate::{Mapping, MappingCount, Memory, Part};
 
 /// A runtime with its own heap.
 pub struct Runtime {
@@ -107,7 +107,7 @@ pub struct Area {
 
 /// The areas of a process, in the order of reports. `divided` returns how many resident bytes of a mapping walks have
 /// divided.
-pub fn areas(sight: &Sight, counted: &[Counted], divided: &dyn Fn(&Mapping) -> u64) -> Vec<Area> {
+pub fn areas(sight: &Sight, counted: &[MappingCount], divided: &dyn Fn(&Mapping) -> u64) -> Vec<Area> {
     let here: Vec<&Runtime> = ALL.iter().copied().filter(|runtime| (runtime.is_here)(sight)).collect();
     let programs = programs(counted);
     let mut areas: Vec<Area> = Vec::new();
@@ -134,13 +134,19 @@ pub fn areas(sight: &Sight, counted: &[Counted], divided: &dyn Fn(&Mapping) -> u
 }
 
 /// The files that have a part mapped for execution: the program and its libraries.
-fn programs(counted: &[Counted]) -> BTreeSet<(u64, &str)> {
+fn programs(counted: &[MappingCount]) -> BTreeSet<(u64, &str)> {
     let mappings = counted.iter().map(|one| &one.mapping);
     mappings.filter(|one| one.inode != 0 && one.executable).map(|one| (one.inode, one.name.as_str())).collect()
 }
 
 /// The area to which a mapping belongs, without its bytes.
-fn found(sight: &Sight, counted: &[Counted], at: usize, here: &[&Runtime], programs: &BTreeSet<(u64, &str)>) -> Area {
+fn found(
+    sight: &Sight,
+    counted: &[MappingCount],
+    at: usize,
+    here: &[&Runtime],
+    programs: &BTreeSet<(u64, &str)>,
+) -> Area {
     let mapping = &counted[at].mapping;
     let below = at.checked_sub(1).map(|at| &counted[at].mapping).filter(|below| below.to == mapping.from);
     let area = |name: &str, sort, how: &str, tool: &str| Area {

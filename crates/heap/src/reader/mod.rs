@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::{How, ProcessTrouble, Reading, Shares, take_core, take_with};
+use crate::{ProcessTrouble, ReadMode, Reading, Shares, take_core, take_with};
 use allocanary_process::Child;
 pub use allocanary_process::{About, Cost};
 pub use crowd::{Crowd, LEAST, workers};
@@ -53,14 +53,20 @@ impl Reader {
     }
 
     /// Reads a process, as [`take`](crate::take) does.
-    pub fn take(&mut self, pid: u32, how: How, time: Duration) -> Result<Reading, ProcessTrouble> {
+    pub fn take(&mut self, pid: u32, how: ReadMode, time: Duration) -> Result<Reading, ProcessTrouble> {
         self.take_with(pid, how, Shares::NotRead, time)
     }
 
     /// Reads a process, as [`take_with`] does.
-    pub fn take_with(&mut self, pid: u32, how: How, shares: Shares, time: Duration) -> Result<Reading, ProcessTrouble> {
+    pub fn take_with(
+        &mut self,
+        pid: u32,
+        how: ReadMode,
+        shares: Shares,
+        time: Duration,
+    ) -> Result<Reading, ProcessTrouble> {
         self.read(&ReadRequest {
-            of: ReadingSource::Process { pid, stopped: how == How::Stopped, shares },
+            of: ReadingSource::Process { pid, stopped: how == ReadMode::Stopped, shares },
             time,
             map: true,
         })
@@ -134,7 +140,7 @@ pub fn user_of(pid: u32) -> Option<u32> {
 fn read_here(request: &ReadRequest) -> Result<Reading, ProcessTrouble> {
     let mut reading = match &request.of {
         ReadingSource::Process { pid, stopped, shares } => {
-            take_with(*pid, if *stopped { How::Stopped } else { How::Running }, *shares, request.time)
+            take_with(*pid, if *stopped { ReadMode::Stopped } else { ReadMode::Running }, *shares, request.time)
         }
         ReadingSource::Core(path) => take_core(path, request.time),
         ReadingSource::Other(..) => Err(request.costly(Cost::Ended("was asked for something else".into()))),

@@ -89,8 +89,8 @@ fn requests_and_answers_survive_their_lines() {
 fn a_program_that_cannot_be_a_child_reads_by_itself() {
     let mut reader = Reader::new(MEMORY);
     let own = std::process::id();
-    assert_eq!(reader.take(own, How::Running, LONG).unwrap().process.pid, own);
-    assert!(matches!(reader.take(0x3fff_ffff, How::Running, LONG), Err(ProcessTrouble::Gone(_))));
+    assert_eq!(reader.take(own, ReadMode::Running, LONG).unwrap().process.pid, own);
+    assert!(matches!(reader.take(0x3fff_ffff, ReadMode::Running, LONG), Err(ProcessTrouble::Gone(_))));
     let crowd = Crowd { workers: 2, memory: MEMORY, time: LONG, map: false, shares: Shares::NotRead };
     let mut told = Vec::new();
     let pids = [own, 0x3fff_ffff, own, own];

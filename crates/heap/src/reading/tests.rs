@@ -41,7 +41,7 @@ fn walk() -> Walk {
     }
 }
 
-fn reading_of(walks: Vec<Result<Walk, Unknown>>, change: impl Fn(&mut Vec<Counted>)) -> Reading {
+fn reading_of(walks: Vec<Result<Walk, Unknown>>, change: impl Fn(&mut Vec<MappingCount>)) -> Reading {
     let memory = Fake::of(MAPS);
     let mut counted = crate::counted::counted_of(&memory);
     change(&mut counted);

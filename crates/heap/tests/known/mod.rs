@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Barrier, mpsc};
 
-use allocanary_heap::{Live, Walk, walk_all};
+use allocanary_heap::{LiveProcess, Walk, walk_all};
 
 static BYTES: AtomicU64 = AtomicU64::new(0);
 static BLOCKS: AtomicU64 = AtomicU64::new(0);
@@ -106,7 +106,7 @@ pub fn compare(allocator: &str, test: &str, variables: &[(&str, &str)]) -> Walk 
     let told = lines.filter_map(|line| line.strip_prefix("live ").map(String::from)).next().expect("a line");
     let (bytes, blocks) = told.split_once(' ').unwrap();
 
-    let live = Live::open(child.0.id()).unwrap();
+    let live = LiveProcess::open(child.0.id()).unwrap();
     let walks: Vec<Walk> = walk_all(&live).into_iter().filter_map(Result::ok).collect();
     let walk = walks.into_iter().find(|walk| walk.allocator == allocator).expect("a walk");
     assert_eq!((walk.live, walk.blocks), (bytes.parse().unwrap(), blocks.parse().unwrap()));

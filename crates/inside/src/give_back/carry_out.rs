@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use allocanary_heap::ptrace::Blocked;
-use allocanary_heap::{Live, Memory};
+use allocanary_heap::{LiveProcess, Memory};
 
 use crate::give_back::borrowed::{BorrowResult, Borrowed, Prepared};
 use crate::give_back::places::CodeOwner;
@@ -266,7 +266,7 @@ fn holders(pid: u32, waiting: &[Waiting]) -> Result<BTreeMap<u32, usize>, Refusa
         return Ok(BTreeMap::new());
     }
     let tids: Vec<u32> = waiting.iter().map(|one| one.tid).collect();
-    Ok(locks::held(&Live::open(pid)?, &tids))
+    Ok(locks::held(&LiveProcess::open(pid)?, &tids))
 }
 
 fn made(

@@ -59,7 +59,7 @@ fn limit(pid: u32) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use allocanary_heap::Live;
+    use allocanary_heap::LiveProcess;
 
     #[test]
     fn a_thread_s_stack_is_known_by_its_structure_and_another_place_is_not() {
@@ -69,7 +69,7 @@ mod tests {
             // SAFETY: the first word of a thread's structure is its address.
             unsafe { std::arch::asm!("mov {}, qword ptr fs:[0]", out(reg) pointer, options(nostack, readonly)) };
             let pid = std::process::id();
-            let live = Live::open(pid).unwrap();
+            let live = LiveProcess::open(pid).unwrap();
             let elsewhere = vec![0_u64; 1 << 20];
             let at = |word: *const u64| below(&live, pid, word.addr() as u64, pointer);
             (at(&raw const mark), at(elsewhere.as_ptr()), at(std::ptr::without_provenance(8)))

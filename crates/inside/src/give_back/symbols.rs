@@ -112,12 +112,12 @@ impl Functions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use allocanary_heap::{Live, Memory};
+    use allocanary_heap::{LiveProcess, Memory};
 
     #[test]
     fn a_function_of_the_c_library_is_found_where_it_is() {
         let pid = std::process::id();
-        let live = Live::open(pid).unwrap();
+        let live = LiveProcess::open(pid).unwrap();
         let names = ["malloc_trim".to_string(), "no_such_function".into()];
         let wanted = FunctionSearch { names: names.to_vec(), to_borrow: false };
         let functions = Functions::find(pid, &wanted).unwrap().within(live.mappings());

@@ -41,12 +41,12 @@ pub struct Replica {
     pub changed: bool,
     /// Its readings in order of time.
     #[serde(skip)]
-    pub readings: Vec<Reading>,
+    pub readings: Vec<ReplicaSample>,
 }
 
 /// A reading of a replica.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Reading {
+pub struct ReplicaSample {
     /// When, in milliseconds since 1970.
     pub taken: u64,
     /// Resident bytes.
@@ -139,7 +139,7 @@ pub fn find(
         if row.settings.is_empty() && row.allocator == "unknown" {
             one.settings.push(UNKNOWN.into());
         }
-        let reading = Reading { taken: report.taken, resident: row.resident(), cpu: row.cpu };
+        let reading = ReplicaSample { taken: report.taken, resident: row.resident(), cpu: row.cpu };
         // The user may give the same report twice.
         if one.readings.last().is_none_or(|last| last.taken < reading.taken) {
             one.readings.push(reading);
@@ -220,7 +220,7 @@ impl Replica {
 
     /// The memory in a span, in milliseconds since 1970, which includes both ends.
     pub fn level(&self, (from, to): (u64, u64)) -> Option<Level> {
-        let there: Vec<&Reading> =
+        let there: Vec<&ReplicaSample> =
             self.readings.iter().filter(|one| (from..=to).contains(&one.taken) && one.resident > 0).collect();
         let (first, last) = (there.first()?, there.last()?);
         let logs: Vec<f64> = there.iter().map(|one| (one.resident as f64).ln()).collect();

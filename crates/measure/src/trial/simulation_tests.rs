@@ -4,7 +4,7 @@
 use allocanary_sys::rng::Rng;
 
 use crate::trial::estimate::Word;
-use crate::trial::replicas::{Reading, Replica};
+use crate::trial::replicas::{Replica, ReplicaSample};
 use crate::trial::verdict::judge;
 use crate::trial::{Target, Variable};
 
@@ -37,7 +37,7 @@ const CHANGE: u64 = 1_000 * MINUTE;
 fn replica(at: usize, started: u64, log: f64, settings: &[String]) -> Replica {
     let reading = |minute: u64| {
         let taken = started + minute * MINUTE;
-        Reading { taken, resident: (log.exp() * 1e9) as u64, cpu: Some(minute * MINUTE / 2) }
+        ReplicaSample { taken, resident: (log.exp() * 1e9) as u64, cpu: Some(minute * MINUTE / 2) }
     };
     Replica {
         pod: format!("web-{at}"),

@@ -13,7 +13,7 @@ use crate::trial::target::{CANARY, Target, Variable, is_name};
 
 /// A step: why, and the command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Step {
+pub struct TrialStep {
     /// A sentence or two.
     pub why: String,
     /// The command; lines of a shell.
@@ -42,7 +42,7 @@ pub fn steps(
     lines: &[Variable],
     read: Words,
     judge: Words,
-) -> Result<Vec<Step>, String> {
+) -> Result<Vec<TrialStep>, String> {
     let names = [Some(known.namespace), Some(known.container), known.pod, target.container.as_deref()];
     if let Some(bad) = names.into_iter().flatten().find(|name| !is_name(name)) {
         return Err(format!("{bad:?} in a report: wanted a name of Kubernetes (a-z, 0-9, - and .)"));
@@ -65,7 +65,7 @@ pub fn steps(
          those count that were restarted since. Nothing here restarts the others. Begin after the next rollout, or decide yourself on \
          `{kubectl} rollout restart {what}` between this reading and the change: it restarts all, by the workload's own strategy."
     );
-    let step = |why: &str, command: String| Step { why: why.into(), command };
+    let step = |why: &str, command: String| TrialStep { why: why.into(), command };
     Ok(vec![
         step(&before, read.to_string()),
         step(&why, change),
@@ -225,7 +225,7 @@ fn patched(spec: &Value) -> String {
 mod tests {
     use super::*;
 
-    fn steps_of(target: &str, container: &str, pod: Option<&str>) -> Result<Vec<Step>, String> {
+    fn steps_of(target: &str, container: &str, pod: Option<&str>) -> Result<Vec<TrialStep>, String> {
         let lines =
             Variable::parse_all("MALLOC_ARENA_MAX=1 \"X=it's\" 'Y=$(HOME) \"allocanary-try\":\"@revision@\"'").unwrap();
         let known = WorkloadFacts { namespace: "shop", container, pod };

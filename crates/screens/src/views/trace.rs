@@ -332,7 +332,7 @@ fn threads(info: &Info) -> Markup {
 mod tests {
     use super::*;
     use allocanary_trace::builder::TraceBuilder;
-    use allocanary_trace::coder::{Event, How};
+    use allocanary_trace::coder::{AllocFunction, Event};
     use allocanary_trace::info::info;
     use allocanary_trace::reader::Trace;
 
@@ -342,8 +342,12 @@ mod tests {
         for at in 0..4000_u64 {
             // 1000 bytes that stay, and 100 (104 in the trace) that another thread frees.
             let address = 0x10_0000 + at * 2048;
-            sample.event(0, at * 1000, Event::New { how: How::Malloc, address, size: 1000 });
-            sample.event(0, at * 1000 + 10, Event::New { how: How::Malloc, address: address + 1024, size: 100 });
+            sample.event(0, at * 1000, Event::New { how: AllocFunction::Malloc, address, size: 1000 });
+            sample.event(
+                0,
+                at * 1000 + 10,
+                Event::New { how: AllocFunction::Malloc, address: address + 1024, size: 100 },
+            );
             sample.event(1, at * 1000 + 200, Event::Free { address: address + 1024 });
         }
         let folder = tempfile::tempdir().unwrap();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use allocanary_measure::trial::Variable;
 use allocanary_measure::trial::estimate::Word;
-use allocanary_measure::trial::steps::Step;
+use allocanary_measure::trial::steps::TrialStep;
 use allocanary_measure::trial::verdict::{Compared, Member, ReplicaRole, Trial};
 use allocanary_text::outside::{Look, harmless};
 use allocanary_text::units::{Bytes, show_duration, show_share};
@@ -12,7 +12,7 @@ use allocanary_text::units::{Bytes, show_duration, show_share};
 use crate::draw::wrapped;
 
 /// The steps as a script with comments.
-pub fn steps(steps: &[Step], look: &Look) -> String {
+pub fn steps(steps: &[TrialStep], look: &Look) -> String {
     let width = usize::from(look.width);
     let mut out = String::from("# Nothing was changed. Read these lines, then run them one after the other.\n");
     for (at, step) in steps.iter().enumerate() {

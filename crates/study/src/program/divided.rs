@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::schedule::Schedule;
 use super::tree::Parts;
-use allocanary_heap::{How, ProcessTrouble, Shares, Sure, take_with};
+use allocanary_heap::{ProcessTrouble, ReadMode, Shares, Sure, take_with};
 use allocanary_sys::clocks::thread_cpu_time;
 
 /// The time for one reading of all processes.
@@ -25,8 +25,12 @@ pub fn divided(members: &[u32]) -> Option<Parts> {
     for pid in members {
         let mut again = TRIES;
         let reading = loop {
-            break match take_with(*pid, How::Running, Shares::BySmaps, until.saturating_duration_since(Instant::now()))
-            {
+            break match take_with(
+                *pid,
+                ReadMode::Running,
+                Shares::BySmaps,
+                until.saturating_duration_since(Instant::now()),
+            ) {
                 Ok(reading) => Some(reading),
                 // A helper that has ended has no memory any more.
                 Err(ProcessTrouble::Gone(_)) => None,

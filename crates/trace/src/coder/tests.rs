@@ -10,7 +10,12 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     let address = || prop_oneof![(1_u64..2000).prop_map(|at| 0x7F00_0000_0000 + at * 16), 8_u64..1 << 47];
     let address = move || address().prop_map(|address| address & !7);
     let size = || prop_oneof![0_u64..600, 0_u64..1 << 40];
-    let how = prop_oneof![Just(How::Malloc), Just(How::Calloc), Just(How::Resized), (0_u8..64).prop_map(How::Aligned)];
+    let how = prop_oneof![
+        Just(AllocFunction::Malloc),
+        Just(AllocFunction::Calloc),
+        Just(AllocFunction::Resized),
+        (0_u8..64).prop_map(AllocFunction::Aligned)
+    ];
     let event = prop_oneof![
         4 => (how, address(), size()).prop_map(|(how, address, size)| Event::New { how, address, size }),
         4 => address().prop_map(|address| Event::Free { address }),
@@ -35,10 +40,12 @@ fn fuzz_what_is_written_is_read() {
             // SAFETY: the buffer has room for the longest event.
             let (end, stamped) = unsafe {
                 match event {
-                    Event::New { how: How::Malloc, address, size } if at % 2 == 0 && is_short(size) => {
+                    Event::New { how: AllocFunction::Malloc, address, size } if at % 2 == 0 && is_short(size) => {
                         (writer.put_malloc_stamped(start, address, size, ticks), true)
                     }
-                    Event::New { how: How::Malloc, address, size } => (writer.put_malloc(start, address, size), false),
+                    Event::New { how: AllocFunction::Malloc, address, size } => {
+                        (writer.put_malloc(start, address, size), false)
+                    }
                     Event::New { how, address, size } => (writer.put_new(start, how, address, size), false),
                     Event::Free { address } => match writer.recent(address) {
                         Some(entry) => (writer.put_free_recent(start, entry), false),
@@ -85,7 +92,8 @@ fn fuzz_the_short_way_writes_the_same_bytes() {
         let (mut general, mut near) = (Coder::NEW, Coder::NEW);
         for (address, size, is_new, is_multi, shift) in events {
             let ticks = 1 << shift;
-            let event = if is_new { Event::New { how: How::Malloc, address, size } } else { Event::Free { address } };
+            let event =
+                if is_new { Event::New { how: AllocFunction::Malloc, address, size } } else { Event::Free { address } };
             let (mut wanted, mut found) = ([0; LONGEST_EVENT], [0; LONGEST_EVENT]);
             let (start, ticks_now) = (found.as_mut_ptr(), || (ticks < NEAR_TICKS).then_some(ticks));
             // SAFETY: both buffers have room for the longest event.

@@ -44,7 +44,7 @@ fn play(program: &[Step], chunk: usize, every: u32, exact: bool) -> (Lives, Vec<
         ticks += took;
         if what < 140 || model.live.is_empty() {
             let address = model.address(size, &sample, thread, exact);
-            let how = if what % 7 == 0 { How::Calloc } else { How::Aligned(4) };
+            let how = if what % 7 == 0 { AllocFunction::Calloc } else { AllocFunction::Aligned(4) };
             sample.event(thread, ticks, Event::New { how, address, size: size * 8 });
             let made = model.make(thread, size * 8);
             model.live.push((address, made));
@@ -63,7 +63,7 @@ fn play(program: &[Step], chunk: usize, every: u32, exact: bool) -> (Lives, Vec<
         } else {
             sample.event(thread, ticks, Event::Resize { address });
             let address = model.address(size, &sample, thread, exact);
-            sample.event(thread, ticks, Event::New { how: How::Resized, address, size: size * 8 });
+            sample.event(thread, ticks, Event::New { how: AllocFunction::Resized, address, size: size * 8 });
             let made = model.make(thread, size * 8);
             model.live.push((address, made));
         }
@@ -114,7 +114,7 @@ impl Seen {
 impl Sink for Seen {
     type Block = (u32, u32);
 
-    fn allocated(&mut self, at: At, _: How, size: u64) -> Self::Block {
+    fn allocated(&mut self, at: At, _: AllocFunction, size: u64) -> Self::Block {
         self.make(at, size)
     }
 
@@ -201,7 +201,7 @@ fn fuzz_damage_is_named_or_harmless() {
 #[test]
 fn what_is_missing_is_counted() {
     let mut sample = TraceBuilder::new(512);
-    let new = |address| Event::New { how: How::Malloc, address, size: 64 };
+    let new = |address| Event::New { how: AllocFunction::Malloc, address, size: 64 };
     sample.event(0, 10, new(0x1000));
     sample.event(0, 20, new(0x1000)); // its free is not there
     sample.event(1, 30, Event::Free { address: 0x9000 }); // unknown
@@ -219,17 +219,17 @@ fn what_is_missing_is_counted() {
 #[test]
 fn an_address_that_went_round_costs_no_block() {
     let mut sample = TraceBuilder::new(4096);
-    let new = |size| Event::New { how: How::Malloc, address: 0x1000, size };
+    let new = |size| Event::New { how: AllocFunction::Malloc, address: 0x1000, size };
     let free = Event::Free { address: 0x1000 };
     // One tick is 10 ns. These waits are longer than the time for which a merge waits for a free.
-    sample.event(1, 0, Event::New { how: How::Malloc, address: 0x9000, size: 8 });
+    sample.event(1, 0, Event::New { how: AllocFunction::Malloc, address: 0x9000, size: 8 });
     sample.event(0, 10, new(64));
     sample.event(0, 20, free);
     sample.event(1, 1_000_000, new(128));
     sample.event(1, 2_000_000, free);
     sample.event(0, 3_000_000, new(256));
-    sample.event(1, 3_000_000, Event::New { how: How::Malloc, address: 0xA000, size: 8 });
-    sample.event(0, 9_000_000, Event::New { how: How::Malloc, address: 0xB000, size: 8 });
+    sample.event(1, 3_000_000, Event::New { how: AllocFunction::Malloc, address: 0xA000, size: 8 });
+    sample.event(0, 9_000_000, Event::New { how: AllocFunction::Malloc, address: 0xB000, size: 8 });
     sample.event(0, 9_000_010, free);
     let (seen, merged) = merged(&sample.finish());
     assert_eq!((merged.lost_frees, merged.strays, merged.alive), (0, 0, 3), "{merged:?}");
@@ -241,7 +241,7 @@ fn an_address_that_went_round_costs_no_block() {
 #[test]
 fn a_free_whose_time_is_not_known_takes_no_earlier_block() {
     let mut sample = TraceBuilder::new(4096);
-    let new = |address, size| Event::New { how: How::Malloc, address, size };
+    let new = |address, size| Event::New { how: AllocFunction::Malloc, address, size };
     let free = |address| Event::Free { address };
     sample.event(0, 10, new(0x1000, 64));
     sample.event(0, 20, free(0x1000));
@@ -260,7 +260,7 @@ fn a_free_whose_time_is_not_known_takes_no_earlier_block() {
 #[test]
 fn a_free_that_was_put_off_goes_first_where_something_is_missing() {
     let mut sample = TraceBuilder::new(4096);
-    let new = |address, size| Event::New { how: How::Malloc, address, size };
+    let new = |address, size| Event::New { how: AllocFunction::Malloc, address, size };
     let free = |address| Event::Free { address };
     sample.event(0, 10, new(0x1000, 64));
     sample.event(0, 11, free(0x1000));
@@ -281,7 +281,7 @@ fn a_free_that_was_put_off_goes_first_where_something_is_missing() {
 fn a_cut_trace_is_read_up_to_the_cut() {
     let mut sample = TraceBuilder::new(512);
     for at in 0..10_000 {
-        sample.event(0, at * 10, Event::New { how: How::Malloc, address: 0x1000 + at * 64, size: 64 });
+        sample.event(0, at * 10, Event::New { how: AllocFunction::Malloc, address: 0x1000 + at * 64, size: 64 });
     }
     let bytes = sample.finish();
     let (_, whole) = merged(&bytes);

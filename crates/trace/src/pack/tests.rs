@@ -2,7 +2,7 @@ use allocanary_sys::rng::Rng;
 
 use super::*;
 use crate::builder::TraceBuilder;
-use crate::coder::{Event, How};
+use crate::coder::{AllocFunction, Event};
 use crate::format::{STACKS, WINDOW};
 use crate::info::info;
 use crate::reader::{Item, Trace};
@@ -19,7 +19,12 @@ fn sample(parts: u32) -> Vec<u8> {
     };
     for at in 0..400_u64 {
         let (ticks, address) = (1000 + at * 40, 0x7000_0000 + at % 150 * 640);
-        sample.stacked(0, ticks, Event::New { how: How::Malloc, address, size: 600 }, [1, 2, 2][at as usize % 3]);
+        sample.stacked(
+            0,
+            ticks,
+            Event::New { how: AllocFunction::Malloc, address, size: 600 },
+            [1, 2, 2][at as usize % 3],
+        );
         sample.event((at % 2) as u32, ticks + 20, Event::Free { address });
     }
     if parts & STACKS != 0 {
@@ -142,7 +147,7 @@ fn what_does_not_deflate_is_kept_as_it_was() {
     let (mut sample, mut rng) = (TraceBuilder::new(4096), Rng::new(1));
     for tick in 0..2000 {
         let address = (rng.next() >> 20) & !7;
-        sample.event(0, tick, Event::New { how: How::Malloc, address, size: 8 * (1 + rng.below(60) as u64) });
+        sample.event(0, tick, Event::New { how: AllocFunction::Malloc, address, size: 8 * (1 + rng.below(60) as u64) });
     }
     let mut bytes = sample.finish();
     bytes[at::PID..at::PID + 4].copy_from_slice(&u32::MAX.to_le_bytes());

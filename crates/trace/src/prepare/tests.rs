@@ -9,13 +9,13 @@ use tempfile::{TempDir, tempdir};
 
 use super::*;
 use crate::builder::TraceBuilder;
-use crate::coder::{Event, How};
+use crate::coder::{AllocFunction, Event};
 
 /// Makes a trace of some allocations.
 fn trace(folder: &TempDir, name: &str, allocations: u64) -> PathBuf {
     let mut sample = TraceBuilder::new(1024);
     for at in 0..allocations {
-        sample.event(0, at * 1000, Event::New { how: How::Malloc, address: 0x10_0000 + at * 64, size: 48 });
+        sample.event(0, at * 1000, Event::New { how: AllocFunction::Malloc, address: 0x10_0000 + at * 64, size: 48 });
     }
     let path = folder.path().join(name);
     fs::write(&path, sample.finish()).unwrap();

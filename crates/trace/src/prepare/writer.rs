@@ -7,7 +7,7 @@ use std::io::{BufWriter, Seek, SeekFrom, Write};
 use super::Lane;
 use super::elsewhere::Elsewhere;
 use super::slots::Slots;
-use crate::coder::How;
+use crate::coder::AllocFunction;
 use crate::format::Marks;
 use crate::layout::{HEADER, MAGIC, Mark, Op, kind};
 use crate::merge::{At, Merged, Sink};
@@ -329,11 +329,11 @@ impl<'a> Writer<'a> {
 impl Sink for Writer<'_> {
     type Block = Block;
 
-    fn allocated(&mut self, at: At, how: How, size: u64) -> Block {
+    fn allocated(&mut self, at: At, how: AllocFunction, size: u64) -> Block {
         let (slot, generation) = self.slots.take(at.thread);
         let (kind, log2) = match how {
-            How::Calloc => (kind::CALLOC, PLAIN),
-            How::Aligned(log2) => (kind::MALLOC, log2.min(40)),
+            AllocFunction::Calloc => (kind::CALLOC, PLAIN),
+            AllocFunction::Aligned(log2) => (kind::MALLOC, log2.min(40)),
             _ => (kind::MALLOC, PLAIN),
         };
         self.push_new(at, Op::new(kind, u32::from(log2), slot, generation, size));

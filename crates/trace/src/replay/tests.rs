@@ -11,7 +11,7 @@ use tempfile::NamedTempFile;
 
 use super::*;
 use crate::builder::TraceBuilder;
-use crate::coder::{Event, How};
+use crate::coder::{AllocFunction, Event};
 use crate::merge::{At, Sink, merge};
 use crate::prepare::Elsewhere;
 use crate::reader::Trace;
@@ -94,7 +94,7 @@ fn fuzz_every_life_is_the_same_in_a_replay() {
                     },
                     |(address, _)| address,
                 );
-                sample.event(thread, ticks as u64 * 30, Event::New { how: How::Malloc, address, size });
+                sample.event(thread, ticks as u64 * 30, Event::New { how: AllocFunction::Malloc, address, size });
                 *made.entry(size as usize).or_default() += 1;
                 live.push((address, thread, size as usize));
             }
@@ -143,7 +143,7 @@ fn the_program_s_first_thread_is_the_one_that_calls_and_others_are_others() {
         let is_second = (20..40).contains(&at);
         let size = 16 << u32::from(is_second);
         counts[usize::from(is_second)] += 1;
-        let how = How::Malloc;
+        let how = AllocFunction::Malloc;
         sample.event(u32::from(is_second), at * 10, Event::New { how, address: 0x10000 + at * 64, size });
         if at == 39 {
             sample.event(1, at * 10, Event::End);
@@ -165,7 +165,7 @@ fn a_thread_for_each_task_does_not_stop_the_first_one() {
     let mut pairs = |sample: &mut TraceBuilder, thread: u32, count: u64, ticks: &mut u64| {
         for _ in 0..count {
             *ticks += 20;
-            sample.event(thread, *ticks, Event::New { how: How::Malloc, address: next, size: 100 });
+            sample.event(thread, *ticks, Event::New { how: AllocFunction::Malloc, address: next, size: 100 });
             sample.event(thread, *ticks + 10, Event::Free { address: next });
             next += 128;
         }
@@ -174,7 +174,7 @@ fn a_thread_for_each_task_does_not_stop_the_first_one() {
         pairs(&mut sample, 0, 60, &mut ticks);
         let given = 0x1000_0000 + u64::from(task) * 1024;
         ticks += 20;
-        sample.event(0, ticks, Event::New { how: How::Malloc, address: given, size: 333 });
+        sample.event(0, ticks, Event::New { how: AllocFunction::Malloc, address: given, size: 333 });
         pairs(&mut sample, task, 60, &mut ticks);
         ticks += 20;
         sample.event(task, ticks, Event::Free { address: given });
@@ -198,7 +198,7 @@ fn a_thread_that_waits_is_woken_once_for_each_turn() {
         for _ in 0..256 {
             ticks += 20;
             next += 128;
-            sample.event(turn % THREADS, ticks, Event::New { how: How::Malloc, address: next, size: 100 });
+            sample.event(turn % THREADS, ticks, Event::New { how: AllocFunction::Malloc, address: next, size: 100 });
         }
     }
     let done = run(&prepared(&sample.finish()), &System, ReplayOptions::default(), &mut |_| ()).unwrap();
@@ -213,7 +213,7 @@ fn a_thread_that_waits_is_woken_once_for_each_turn() {
 #[test]
 fn a_first_thread_that_comes_twice_stops_nobody() {
     let mut sample = TraceBuilder::new(4096);
-    let new = |address| Event::New { how: How::Malloc, address, size: 64 };
+    let new = |address| Event::New { how: AllocFunction::Malloc, address, size: 64 };
     sample.event(0, 10, new(0x1000));
     sample.event(0, 20, Event::End);
     for at in 0..3000_u64 {
@@ -240,7 +240,7 @@ fn marks_are_at_the_peak_and_in_the_longest_wait() {
     let mut ticks = 0;
     for at in 0..2000_u64 {
         ticks += 10;
-        sample.event(0, ticks, Event::New { how: How::Malloc, address: 0x10000 + at * 512, size: 400 });
+        sample.event(0, ticks, Event::New { how: AllocFunction::Malloc, address: 0x10000 + at * 512, size: 400 });
     }
     for at in 0..1500_u64 {
         ticks += 10;
@@ -271,7 +271,11 @@ fn marks_that_are_asked_for_may_lie_before_those_of_the_run() {
     let mut sample = TraceBuilder::stamped(4096, 1);
     // 10 ns a tick: a block of 1 MiB each millisecond, for 100 ms.
     for at in 0..100_u64 {
-        sample.event(0, at * MS / 10, Event::New { how: How::Malloc, address: (at + 1) << 21, size: 1 << 20 });
+        sample.event(
+            0,
+            at * MS / 10,
+            Event::New { how: AllocFunction::Malloc, address: (at + 1) << 21, size: 1 << 20 },
+        );
     }
     let bytes = sample.finish();
     for (peak, idle, wanted) in [
@@ -306,14 +310,14 @@ fn where_blocks_lie_is_told_with_the_pages_that_they_have_been_in() {
     let mut sample = TraceBuilder::new(1024);
     let address = |at: u64| 0x1000_0000 + at * 0x10_0000;
     for at in 0..300_u64 {
-        sample.event(0, at * 10, Event::New { how: How::Malloc, address: address(at), size: 80 + at * 8 });
+        sample.event(0, at * 10, Event::New { how: AllocFunction::Malloc, address: address(at), size: 80 + at * 8 });
     }
     for at in 0..100_u64 {
         sample.event(0, 5000 + at * 10, Event::Free { address: address(at) });
     }
     // This block is larger than the free room of the allocator.
     sample.event(0, 7000, Event::Resize { address: address(299) });
-    sample.event(0, 7001, Event::New { how: How::Resized, address: address(400), size: 3 << 20 });
+    sample.event(0, 7001, Event::New { how: AllocFunction::Resized, address: address(400), size: 3 << 20 });
     let prepared = prepared(&sample.finish());
     let noted = Noted::new(System).unwrap();
     let file = NamedTempFile::new().unwrap();
@@ -354,7 +358,7 @@ struct MarkSizes<'a> {
 impl Sink for MarkSizes<'_> {
     type Block = ();
 
-    fn allocated(&mut self, _: At, _: How, size: u64) {
+    fn allocated(&mut self, _: At, _: AllocFunction, size: u64) {
         if self.marked[&size] {
             self.elsewhere.add(self.events);
         }
@@ -366,7 +370,7 @@ impl Sink for MarkSizes<'_> {
     }
 
     fn resized(&mut self, at: At, (): (), size: u64) {
-        self.allocated(at, How::Resized, size);
+        self.allocated(at, AllocFunction::Resized, size);
     }
 }
 
@@ -391,10 +395,10 @@ fn fuzz_the_blocks_of_marked_events_lie_elsewhere_whoever_frees_or_resizes_them(
                 }
                 Some(old) => {
                     sample.event(thread, tick, Event::Resize { address: old });
-                    How::Resized
+                    AllocFunction::Resized
                 }
-                None if which % 5 == 0 => How::Calloc,
-                None => How::Malloc,
+                None if which % 5 == 0 => AllocFunction::Calloc,
+                None => AllocFunction::Malloc,
             };
             sample.event(thread, tick + 1, Event::New { how, address, size: 16 + event * 8 });
             live.push(address);

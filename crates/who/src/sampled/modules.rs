@@ -92,7 +92,7 @@ mod tests {
         use crate::names::FrameNames;
         use allocanary_profile::reader::ProcessMemory;
         use allocanary_trace::stacks::{Code, Stacks};
-        let process = allocanary_heap::Live::open(std::process::id()).unwrap();
+        let process = allocanary_heap::LiveProcess::open(std::process::id()).unwrap();
         let (modules, sources) = of(process.pid(), &ProcessMemory::mappings(&process));
         let stacks = Stacks { nodes: Vec::new(), modules };
         let pc = first_code as *const () as u64 + 1;

@@ -1,4 +1,4 @@
-use allocanary_trace::coder::How;
+use allocanary_trace::coder::AllocFunction;
 
 use super::*;
 use crate::ever::PAGE;
@@ -131,7 +131,12 @@ fn minute(seed: u64) -> tempfile::NamedTempFile {
         }
         let mut new = |site: u64, size| {
             let address = (1 + site * 1000 + at) << 20;
-            builder.stacked(0, at * TENTH, Event::New { how: How::Malloc, address, size }, ids[site as usize]);
+            builder.stacked(
+                0,
+                at * TENTH,
+                Event::New { how: AllocFunction::Malloc, address, size },
+                ids[site as usize],
+            );
             address
         };
         if rng.below(2) == 0 {
@@ -195,7 +200,7 @@ fn growth_in_a_window_is_not_known() {
 
     let mut builder = TraceBuilder::windowed(4096, 1_000_000, 0);
     for at in 0..100_u64 {
-        builder.event(0, at * 1000, Event::New { how: How::Malloc, address: (at + 1) * PAGE, size: 1000 });
+        builder.event(0, at * 1000, Event::New { how: AllocFunction::Malloc, address: (at + 1) * PAGE, size: 1000 });
     }
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(&builder.finish()).unwrap();
@@ -213,12 +218,12 @@ fn a_trace_is_read_at_its_peak() {
     use std::io::Write;
 
     let mut builder = TraceBuilder::stamped(4096, 1);
-    let malloc = |address: u64, size: u64| Event::New { how: How::Malloc, address, size };
+    let malloc = |address: u64, size: u64| Event::New { how: AllocFunction::Malloc, address, size };
     builder.event(0, 0, malloc(8 * PAGE, 96));
     builder.event(1, 1000, malloc(8 * PAGE + 1000, 96));
     builder.event(1, 2000, malloc(20 * PAGE, 400));
     builder.event(1, 3000, Event::Resize { address: 20 * PAGE });
-    builder.event(1, 3000, Event::New { how: How::Resized, address: 30 * PAGE, size: 4000 });
+    builder.event(1, 3000, Event::New { how: AllocFunction::Resized, address: 30 * PAGE, size: 4000 });
     // An event has the time of the stamp before it.
     builder.event(0, 500_000, Event::Stamp);
     builder.event(0, 500_000, Event::Free { address: 8 * PAGE });
@@ -248,7 +253,7 @@ fn a_trace_of_some_blocks_is_refused() {
     use std::io::Write;
 
     let mut builder = TraceBuilder::stamped(4096, 1);
-    builder.event(0, 0, Event::New { how: How::Malloc, address: PAGE, size: 8 });
+    builder.event(0, 0, Event::New { how: AllocFunction::Malloc, address: PAGE, size: 8 });
     let mut bytes = builder.finish();
     bytes[allocanary_trace::format::at::RATE] = 16;
     let mut file = tempfile::NamedTempFile::new().unwrap();
@@ -266,7 +271,7 @@ fn of_a_window_older_blocks_have_no_site_and_their_pages_are_told_apart() {
     use std::io::Write;
 
     let mut builder = TraceBuilder::windowed_with_stacks(512, 10_000, 0, 1);
-    let malloc = |address: u64, size: u64| Event::New { how: How::Malloc, address, size };
+    let malloc = |address: u64, size: u64| Event::New { how: AllocFunction::Malloc, address, size };
     // Pages 10 to 29 have older blocks. The window begins at tick 10,000, makes blocks in pages 25 to 44, and frees three older ones.
     (10..30).for_each(|page| builder.stacked(0, page, malloc(page * PAGE, 1000), 7));
     for page in 25..45 {

@@ -6,7 +6,7 @@ use allocanary_trace::builder::TraceBuilder;
 use allocanary_trace::coder::Event;
 use allocanary_trace::format::Marks;
 use allocanary_trace::prepare;
-use allocanary_trace::replay::{Live, Moment as Stops, Noted, Prepared, ReplayOptions, run};
+use allocanary_trace::replay::{Moment as Stops, Noted, PlacedBlock, Prepared, ReplayOptions, run};
 use proptest::collection::vec;
 use proptest::prelude::any;
 
@@ -64,9 +64,9 @@ fn fuzz_each_block_of_a_replay_is_found_in_the_trace() {
                     let how = match old {
                         Some(old) => {
                             sample.event(thread, tick, Event::Resize { address: live.swap_remove(old).0 });
-                            How::Resized
+                            AllocFunction::Resized
                         }
-                        None => How::Malloc,
+                        None => AllocFunction::Malloc,
                     };
                     sample.event(thread, tick + 1, Event::New { how, address, size });
                     live.push((address, thread));
@@ -94,7 +94,7 @@ fn fuzz_each_block_of_a_replay_is_found_in_the_trace() {
 fn a_block_keeps_its_thread_and_has_the_address_of_the_replay() {
     let folder = tempfile::tempdir().unwrap();
     let mut sample = TraceBuilder::new(1024);
-    let malloc = |address, size| Event::New { how: How::Malloc, address, size };
+    let malloc = |address, size| Event::New { how: AllocFunction::Malloc, address, size };
     sample.event(0, 10, malloc(0x1000, 48));
     sample.event(1, 20, malloc(0x2000, 4800));
     sample.event(1, 30, malloc(0x4000, 64));
@@ -119,8 +119,8 @@ fn a_block_keeps_its_thread_and_has_the_address_of_the_replay() {
 #[test]
 fn a_replay_of_something_else_is_refused() {
     let block = |slot: u64, size| LiveBlock { address: slot, size, of: 0 };
-    let lies = |slot, size| Live { slot, address: 1 << 40, size };
-    let said = |blocks: &[LiveBlock], lie: &[Live]| {
+    let lies = |slot, size| PlacedBlock { slot, address: 1 << 40, size };
+    let said = |blocks: &[LiveBlock], lie: &[PlacedBlock]| {
         let mut taken = Tally::new(moment(), true, None).taken();
         taken.blocks = blocks.to_vec();
         put(&mut taken, &Placed { blocks: lie.to_vec(), ..Placed::default() }).err().unwrap_or_default()

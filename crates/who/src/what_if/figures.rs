@@ -26,7 +26,8 @@ pub struct ReplayHeap {
 impl ReplayHeap {
     /// The heap by the addresses of a replay; `cpu` is its processor time in microseconds.
     pub fn of(placed: &Placed, cpu: f64) -> ReplayHeap {
-        let block = |live: &allocanary_trace::replay::Live| LiveBlock { address: live.address, size: live.size, of: 0 };
+        let block =
+            |live: &allocanary_trace::replay::PlacedBlock| LiveBlock { address: live.address, size: live.size, of: 0 };
         let blocks: Vec<LiveBlock> = placed.blocks.iter().map(block).collect();
         let mut ever = Ever::default();
         placed.used.iter().for_each(|range| ever.add(range.start, range.end - range.start));
@@ -60,11 +61,11 @@ pub struct Ways {
 mod tests {
     use super::*;
     use crate::ever::PAGE;
-    use allocanary_trace::replay::Live;
+    use allocanary_trace::replay::PlacedBlock;
 
     #[test]
     fn pages_of_the_pool_count_and_are_known_by_their_addresses() {
-        let block = |slot, address, size| Live { slot, address, size };
+        let block = |slot, address, size| PlacedBlock { slot, address, size };
         let placed = Placed {
             // Three pages of the allocator, of which the last is empty and the second not resident; two of the pool.
             used: vec![16 * PAGE..19 * PAGE, 100 * PAGE..102 * PAGE],

@@ -26,8 +26,8 @@ fn numbers(set: &Elsewhere) -> Vec<u64> {
 #[test]
 fn the_survivors_of_a_site_are_those_that_live_at_the_stop_and_the_site_is_all_that_it_made() {
     let folder = tempfile::tempdir().unwrap();
-    let made = |address| Event::New { how: How::Malloc, address, size: 64 };
-    let resized = |address| Event::New { how: How::Resized, address, size: 640 };
+    let made = |address| Event::New { how: AllocFunction::Malloc, address, size: 64 };
+    let resized = |address| Event::New { how: AllocFunction::Resized, address, size: 640 };
     let trace = trace(
         folder.path(),
         &[

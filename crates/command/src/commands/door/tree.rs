@@ -10,7 +10,7 @@ use crate::args::DoorFlags;
 use crate::commands::readings::{DEADLINE, or_unread, without_map};
 use allocanary_doctor::remedies::Remedy;
 use allocanary_heap::reader::MEMORY;
-use allocanary_heap::{How, ProcessTrouble, Reader, Reading, Shares, processes, tree};
+use allocanary_heap::{ProcessTrouble, ReadMode, Reader, Reading, Shares, processes, tree};
 use allocanary_rows::error::{Error, Result};
 use allocanary_screens::draw::short;
 use allocanary_screens::views::{door, heap as reports};
@@ -41,7 +41,7 @@ fn read(root: u32) -> Result<Vec<(Reading, Vec<Remedy>)>> {
     let (processes, mut child) = (processes(), Reader::new(MEMORY));
     let (mut all, mut first) = (Vec::new(), None);
     for one in tree(&processes, root) {
-        match or_unread(one.pid, child.take_with(one.pid, How::Running, Shares::ByPages, DEADLINE)) {
+        match or_unread(one.pid, child.take_with(one.pid, ReadMode::Running, Shares::ByPages, DEADLINE)) {
             Ok(reading) => {
                 let remedies = reader::remedies_of(&mut child, &reading, DEADLINE);
                 all.push((without_map(&reading), remedies));

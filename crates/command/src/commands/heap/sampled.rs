@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, HashMap};
 
 use allocanary_contents::{Contents, LeakSite, Leaked};
-use allocanary_heap::Live;
+use allocanary_heap::LiveProcess;
 use allocanary_profile::reader;
-use allocanary_who::sampled::Reading;
+use allocanary_who::sampled::NamedProfile;
 use allocanary_who::{By, Folding};
 
 /// Adds the call sites, and removes the addresses. A core file (`None`) has no process to read names from.
@@ -19,7 +19,7 @@ pub fn add(contents: &mut Contents, pid: Option<u32>) {
     };
     // Also where no leaked block seems to be sampled: of a table that cannot be read that is not known. And a leaked block is not freed: the
     // table has it still.
-    let read = Live::open(pid).map_err(|error| error.to_string());
+    let read = LiveProcess::open(pid).map_err(|error| error.to_string());
     let read = read.and_then(|live| reader::read(&live).map_err(|error| error.to_string()));
     let profile = match read {
         Ok(profile) => profile,
@@ -30,7 +30,7 @@ pub fn add(contents: &mut Contents, pid: Option<u32>) {
         }
     };
     // The names are those of `who PID`.
-    let reading = Reading::of(profile);
+    let reading = NamedProfile::of(profile);
     let mut names = reading.names();
     let groups = reading.groups(&mut names, By::Function, &Folding::default());
     named(leaked, &sampled, &reading.blocks(&groups).map(|(at, site, size)| (at, (site, size))).collect());

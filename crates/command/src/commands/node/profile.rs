@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use allocanary_heap::{Live, Reader};
+use allocanary_heap::{LiveProcess, Reader};
 use allocanary_node::look::NoProfile;
 use allocanary_profile::reader::{self, ProfileTrouble};
 use allocanary_text::units::Bytes;
-use allocanary_who::sampled::Reading;
+use allocanary_who::sampled::NamedProfile;
 use allocanary_who::{FrameNames, profile};
 
 use super::super::reader::profile as ask;
@@ -26,11 +26,11 @@ pub fn read(child: &mut Reader, pid: u32) -> Result<Vec<u8>, NoProfile> {
 
 /// The child's side.
 pub fn pprof(pid: u32, named: bool) -> Result<Vec<u8>, NoProfile> {
-    let live = Live::open(pid).map_err(|trouble| match trouble {
+    let live = LiveProcess::open(pid).map_err(|trouble| match trouble {
         allocanary_heap::ProcessTrouble::Gone(_) => NoProfile::None(trouble.to_string()),
         _ => NoProfile::Failed(trouble.to_string()),
     })?;
-    let reading = Reading::of(reader::read(&live).map_err(absent)?);
+    let reading = NamedProfile::of(reader::read(&live).map_err(absent)?);
     let mut names = if named { reading.names() } else { FrameNames::none(&reading.stacks) };
     let what = profile::ProfileSource::Samples(reading.mean());
     let notes = reading.notes(names.notes());

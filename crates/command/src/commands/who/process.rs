@@ -10,7 +10,7 @@ use super::super::reader::{self, Unread};
 use super::super::terminal;
 use super::asked::{WhoQuestion, Written};
 use crate::args::{OutputFlags, WhoFlags};
-use allocanary_heap::Live;
+use allocanary_heap::LiveProcess;
 use allocanary_heap::reader::{MEMORY, Reader};
 use allocanary_profile::reader as profile_reader;
 use allocanary_rows::error::{Error, Result};
@@ -19,7 +19,7 @@ use allocanary_screens::views::who::sampled as reports;
 use allocanary_sys::{input, private};
 use allocanary_text::outside::{Look, harmless, harmless_lines};
 use allocanary_who::fold::{BYS, Skip};
-use allocanary_who::sampled::Reading;
+use allocanary_who::sampled::NamedProfile;
 use allocanary_who::{By, Folding, FrameNames, Order, collapsed, profile};
 
 /// The process that the argument names. A number is a process, even if a file has this name: anybody may have made the file. `./1` is a
@@ -79,9 +79,9 @@ pub fn run(flags: &WhoFlags, pid: u32, by: By) -> Result<ExitCode> {
 
 /// In the child: reads and names.
 pub fn written_by(pid: u32, wanted: &WhoQuestion) -> std::result::Result<Written, String> {
-    let live = Live::open(pid).map_err(|error| format!("who: {error}"))?;
+    let live = LiveProcess::open(pid).map_err(|error| format!("who: {error}"))?;
     let read = profile_reader::read(&live).map_err(|error| format!("who: {error}"))?;
-    let reading = Reading::of(read);
+    let reading = NamedProfile::of(read);
     let path = reading.program();
     let name = Path::new(&path).file_name().map_or_else(|| path.clone(), |name| name.to_string_lossy().into_owned());
     let mut names = reading.names();
@@ -146,7 +146,7 @@ fn refuse(flags: &WhoFlags, by: By) -> Result<()> {
 fn of_format(
     format: &str,
     order: Order,
-    reading: &Reading,
+    reading: &NamedProfile,
     path: &str,
     names: &mut FrameNames<'_>,
     notes: &[String],

@@ -1,5 +1,5 @@
 use super::*;
-use crate::trial::replicas::Reading;
+use crate::trial::replicas::ReplicaSample;
 use allocanary_rows::fleet::Machine;
 
 const MINUTE: u64 = 60_000;
@@ -7,7 +7,7 @@ const CHANGE: u64 = 1_000 * MINUTE;
 
 /// A replica that has `mib` MiB in each of the minutes, and uses `cores` processors.
 fn replica(pod: &str, started: u64, minutes: std::ops::Range<u64>, mib: f64, cores: f64, settings: &[&str]) -> Replica {
-    let reading = |minute: u64| Reading {
+    let reading = |minute: u64| ReplicaSample {
         taken: minute * MINUTE,
         // A little noise.
         resident: (mib * (1.0 + (minute * 7 % 5) as f64 / 1e4) * f64::from(1 << 20)) as u64,

@@ -143,7 +143,7 @@ mod tests {
     use crate::views::trace::page;
     use crate::views::who::tests::found;
     use allocanary_trace::builder::TraceBuilder;
-    use allocanary_trace::coder::{Event, How};
+    use allocanary_trace::coder::{AllocFunction, Event};
     use allocanary_trace::info::{Info, info};
     use allocanary_trace::reader::Trace;
     use allocanary_who::collapsed::flamegraph_of_page;
@@ -151,7 +151,7 @@ mod tests {
 
     fn told() -> Info {
         let mut builder = TraceBuilder::new(4096);
-        builder.event(0, 1, Event::New { how: How::Malloc, address: 4096, size: 64 });
+        builder.event(0, 1, Event::New { how: AllocFunction::Malloc, address: 4096, size: 64 });
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(&builder.finish()).unwrap();
         info(&Trace::open(file.path()).unwrap()).unwrap()

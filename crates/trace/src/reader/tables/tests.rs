@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::builder::TraceBuilder;
-use crate::coder::{Event, How};
+use crate::coder::{AllocFunction, Event};
 use crate::format::at;
 use crate::merge::{At, Sink, merge};
 use crate::stacks::StackId;
@@ -40,7 +40,7 @@ impl Sink for Found {
         self.1 = stack;
     }
 
-    fn allocated(&mut self, _: At, _: How, size: u64) {
+    fn allocated(&mut self, _: At, _: AllocFunction, size: u64) {
         self.0.push((size, std::mem::replace(&mut self.1, StackId::MAX)));
     }
 
@@ -56,7 +56,7 @@ fn tables_are_read_as_they_were_written() {
     let folder = tempfile::tempdir().unwrap();
     let (stacks, resident) = tables();
     let mut built = TraceBuilder::with_stacks(512, 1);
-    built.event(0, 10, Event::New { how: How::Malloc, address: 0x1000, size: 8 });
+    built.event(0, 10, Event::New { how: AllocFunction::Malloc, address: 0x1000, size: 8 });
     built.tables(&stacks);
     built.resident(&resident);
     built.resident(&Resident { mark: 1, ranges: vec![0x5000..0x6000, 0x7000..0x8000] });
@@ -73,7 +73,7 @@ fn tables_are_read_as_they_were_written() {
 fn a_trace_without_stacks_has_none() {
     let folder = tempfile::tempdir().unwrap();
     let mut built = TraceBuilder::new(512);
-    built.event(0, 10, Event::New { how: How::Malloc, address: 0x1000, size: 8 });
+    built.event(0, 10, Event::New { how: AllocFunction::Malloc, address: 0x1000, size: 8 });
     let trace = open(folder.path(), &built.finish()).unwrap();
     assert_eq!(trace.stacks().unwrap(), Stacks { nodes: vec![StackNode::default()], modules: Vec::new() });
     assert!(trace.residents().unwrap().is_empty());
@@ -98,10 +98,10 @@ fn fuzz_foretold_stacks_are_those_that_were_given() {
             let how = match (kind, last[thread as usize].take()) {
                 (6, Some(address)) => {
                     built.event(thread, ticks, Event::Resize { address });
-                    How::Resized
+                    AllocFunction::Resized
                 }
-                (5, _) => How::Calloc,
-                _ => How::Malloc,
+                (5, _) => AllocFunction::Calloc,
+                _ => AllocFunction::Malloc,
             };
             built.stacked(thread, ticks + 10, Event::New { how, address, size }, stack);
             last[thread as usize] = Some(address);
@@ -145,7 +145,7 @@ fn fuzz_a_window_has_the_stack_of_each_of_its_allocations() {
                 built.tables(&tables().0);
             }
             let (ticks, address) = (at as u64 * STEP, 0x1_0000 + at as u64 * 0x20_0000);
-            built.stacked(thread, ticks, Event::New { how: How::Malloc, address, size }, stack * 1000);
+            built.stacked(thread, ticks, Event::New { how: AllocFunction::Malloc, address, size }, stack * 1000);
             events[thread as usize].push(ticks);
             let is_chosen = crate::predictor::is_chosen(address, one_in);
             wanted[thread as usize].push((ticks, address, if is_chosen { stack * 1000 } else { 0 }));
@@ -200,7 +200,7 @@ fn damaged(mut built: TraceBuilder) {
         built.stacked(
             0,
             10 * at,
-            Event::New { how: How::Malloc, address: 0x1000 + at * 64, size: 8 * at },
+            Event::New { how: AllocFunction::Malloc, address: 0x1000 + at * 64, size: 8 * at },
             at as u32 % 5,
         );
     }
@@ -223,7 +223,7 @@ fn damaged(mut built: TraceBuilder) {
 fn a_stack_in_a_trace_without_stacks_is_damage() {
     let folder = tempfile::tempdir().unwrap();
     let mut built = TraceBuilder::with_stacks(512, 1);
-    built.stacked(0, 10, Event::New { how: How::Malloc, address: 0x1000, size: 8 }, 3);
+    built.stacked(0, 10, Event::New { how: AllocFunction::Malloc, address: 0x1000, size: 8 }, 3);
     let mut bytes = built.finish();
     bytes[at::PARTS] = 0;
     let trace = open(folder.path(), &bytes).unwrap();
