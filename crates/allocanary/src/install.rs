@@ -16,7 +16,7 @@ mod check;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::allocator::Allocator;
-use allocanary_facts::notice::Writer;
+use allocanary_facts::notice::NoticeWriter;
 use allocanary_facts::{jemalloc, mimalloc, system};
 
 pub use allocanary_facts::request::{Conf, InstallSettings, Value};
@@ -442,7 +442,7 @@ pub fn boot(installation: &'static Installation) {
     if INSTALLATION.compare_exchange(none, this, Ordering::AcqRel, Ordering::Acquire).is_ok() {
         let Installation { allocator, request, .. } = installation;
         if !request.settings.is_empty() {
-            Writer::begin("install", allocator.name()).settings(request.settings, allocator.per_core().as_ref());
+            NoticeWriter::begin("install", allocator.name()).settings(request.settings, allocator.per_core().as_ref());
         }
         allocator.boot(request);
         crate::idle::boot(installation.idle);

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use crate::meter::Meter;
 use crate::meters::{self, LatencyMeter};
-use crate::workload::{MOST_MARKS, Outcome, Phase, Setup, Stage, Workload};
+use crate::workload::{MOST_MARKS, Outcome, Phase, Setup, Workload, WorkloadStage};
 use crate::workloads;
 use allocanary::Allocator;
 use allocanary::expected;
@@ -230,7 +230,7 @@ struct Board<'a> {
     notes: BTreeMap<String, u64>,
 }
 
-impl Stage for Board<'_> {
+impl WorkloadStage for Board<'_> {
     fn mark(&mut self, phase: Phase, live_bytes: u64) {
         if phase == Phase::Purged {
             let _ = self.allocator.purge(); // if nothing can be purged, the reading stays as before

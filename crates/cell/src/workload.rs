@@ -2,7 +2,7 @@
 //! each with the live bytes; the number of operations and their time.
 //!
 //! A workload must request the same blocks for the same seed, touch all memory that it allocates, count its live
-//! bytes, and compare its data with what it wrote. It is independent of the meters: it calls [`Stage::mark`], and the
+//! bytes, and compare its data with what it wrote. It is independent of the meters: it calls [`WorkloadStage::mark`], and the
 //! stage reads them. The entries are in [`workloads`](crate::workloads).
 
 use std::collections::BTreeMap;
@@ -32,7 +32,7 @@ pub struct Workload {
     /// The parameter with the number of idle waits; one wait if `None`.
     pub rests: Option<&'static str>,
     /// Runs it.
-    pub run: fn(&Setup, &mut dyn Stage) -> Result<Outcome, String>,
+    pub run: fn(&Setup, &mut dyn WorkloadStage) -> Result<Outcome, String>,
 }
 
 impl Workload {
@@ -110,7 +110,7 @@ impl Setup<'_> {
 }
 
 /// Receives the phases of a workload.
-pub trait Stage {
+pub trait WorkloadStage {
     /// The workload pauses in `phase` and has `live_bytes` by its own count. Before [`Phase::Purged`] the stage makes
     /// the allocator return all memory that it can. A phase that occurs again is marked again, up to [`MOST_MARKS`].
     fn mark(&mut self, phase: Phase, live_bytes: u64);

@@ -11,7 +11,7 @@ use crate::judgement::{Advice, Default};
 use crate::remedy::{PasteLine, Remedy, variable};
 use crate::seen::{Libraries, ProcessTraits};
 use crate::subject::Subject;
-use crate::variables::{Assignment, Effect, Variables};
+use crate::variables::{Effect, VariableSetting, Variables};
 
 /// The knowledge about one allocator.
 pub(crate) struct Part {
@@ -77,14 +77,14 @@ impl Marks {
 /// Which of these allocators of a program read a variable with this value.
 pub(crate) type Reader = fn(&str, &str, Option<&[Flavour]>) -> Option<(Effect, String)>;
 /// A problem of all settings in a variable together. The function argument says whether the program reads a variable.
-pub(crate) type Problem = fn(&[Assignment], &str, &dyn Fn(&str) -> bool) -> Option<String>;
+pub(crate) type Problem = fn(&[VariableSetting], &str, &dyn Fn(&str) -> bool) -> Option<String>;
 
 /// How an allocator's variables are read.
 pub(crate) struct Reads {
     /// Which programs read a variable; `None` if the variable is not one of this allocator's.
     pub reader: Reader,
     /// Every setting in its variables, in the order in which they are read.
-    pub assignments: fn(&Variables, &Libraries) -> Vec<Assignment>,
+    pub assignments: fn(&Variables, &Libraries) -> Vec<VariableSetting>,
     /// A further problem of the settings in a variable.
     pub problem: Problem,
     /// The programs in which one of its variables overrules another; empty means in all.

@@ -2,7 +2,7 @@
 //! Out: a remark for each variable.
 
 use super::seen::Libraries;
-use super::variables::{Assignment, Effect, Variables, perhaps};
+use super::variables::{Effect, VariableSetting, Variables, perhaps};
 use crate::allocators::{ALL, part};
 use crate::flavour::Flavour;
 
@@ -23,7 +23,7 @@ pub struct Remark {
 
 /// Every setting in the environment, in the order in which they are read. `libraries` is what is known about the
 /// allocators that will read them.
-pub fn assignments(variables: &Variables, libraries: &Libraries) -> Vec<Assignment> {
+pub fn assignments(variables: &Variables, libraries: &Libraries) -> Vec<VariableSetting> {
     ALL.iter().flat_map(|part| (part.variables.assignments)(variables, libraries)).collect()
 }
 
@@ -59,13 +59,13 @@ pub fn examine(variables: &Variables, subject: Option<&[Flavour]>, libraries: &L
 }
 
 /// The settings of `variable` that a later setting with another value overrules.
-fn overruled(all: &[Assignment], variable: &str, read: &dyn Fn(&str) -> bool, any_program: bool) -> Vec<String> {
-    let good: Vec<&Assignment> = all.iter().filter(|one| one.becomes.is_some() && read(&one.variable)).collect();
+fn overruled(all: &[VariableSetting], variable: &str, read: &dyn Fn(&str) -> bool, any_program: bool) -> Vec<String> {
+    let good: Vec<&VariableSetting> = all.iter().filter(|one| one.becomes.is_some() && read(&one.variable)).collect();
     let mut found = Vec::new();
     for (at, one) in good.iter().enumerate().filter(|(_, one)| one.variable == variable) {
-        let same = |other: &&&Assignment| other.allocator == one.allocator && other.key == one.key;
+        let same = |other: &&&VariableSetting| other.allocator == one.allocator && other.key == one.key;
         let Some(last) = good[at + 1..].iter().rfind(same).filter(|last| last.value != one.value) else { continue };
-        let Assignment { key, value, .. } = one;
+        let VariableSetting { key, value, .. } = one;
         found.push(if last.variable == one.variable {
             format!("{key} stands more than once: the last, {}, counts", last.value)
         } else {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use allocanary_facts::ALL;
 use allocanary_facts::environment::Environment;
-use allocanary_facts::library::Library;
+use allocanary_facts::library::LibraryKind;
 use allocanary_facts::setting::Setting;
 use allocanary_sys::elf::check_loadable;
 use allocanary_sys::input;
@@ -64,17 +64,17 @@ pub fn built(allocator: &str, version: &str, path: &Path) -> Option<Installed> {
 }
 
 /// The kind of library, by the file's name: `libjemalloc.so.2`.
-fn kind_of(path: &Path) -> Option<&'static Library> {
+fn kind_of(path: &Path) -> Option<&'static LibraryKind> {
     let (name, _) = path.file_name()?.to_str()?.split_once(".so")?;
     kinds().find(|kind| kind.files.contains(&name))
 }
 
-fn kinds() -> impl Iterator<Item = &'static Library> {
+fn kinds() -> impl Iterator<Item = &'static LibraryKind> {
     ALL.iter().flat_map(|one| one.libraries)
 }
 
 /// `known` is the library's version, if it is known.
-fn of(kind: &Library, path: &Path, bytes: &[u8], ours: &[&str], known: Option<&str>) -> Installed {
+fn of(kind: &LibraryKind, path: &Path, bytes: &[u8], ours: &[&str], known: Option<&str>) -> Installed {
     let named = path.file_name().map_or(String::new(), |name| name.to_string_lossy().into_owned());
     // `libmimalloc.so.2.0`: the version is the number. A file without a number has its name as its version.
     let by_name = || match named.split_once(".so.") {

@@ -26,7 +26,7 @@ pub enum Effect {
 
 /// One setting in a variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Assignment {
+pub struct VariableSetting {
     /// The allocator that has this setting: `jemalloc`.
     pub allocator: &'static str,
     /// The variable that contains it.
@@ -42,7 +42,7 @@ pub struct Assignment {
 }
 
 /// The effective settings of an allocator with their values. A later setting replaces an earlier one.
-pub fn settings(assignments: &[Assignment], allocator: &str) -> BTreeMap<String, String> {
+pub fn settings(assignments: &[VariableSetting], allocator: &str) -> BTreeMap<String, String> {
     let own = assignments.iter().filter(|one| one.allocator == allocator);
     own.filter_map(|one| Some((one.key.clone(), one.becomes.clone()?))).collect()
 }
@@ -54,9 +54,9 @@ pub(crate) fn assignment(
     key: &str,
     value: &str,
     problem: Option<String>,
-) -> Assignment {
+) -> VariableSetting {
     let becomes = problem.is_none().then(|| value.to_string());
-    Assignment { allocator, variable: variable.into(), key: key.into(), value: value.into(), becomes, problem }
+    VariableSetting { allocator, variable: variable.into(), key: key.into(), value: value.into(), becomes, problem }
 }
 
 /// The problem with a value that the allocator's parser refuses, or that is out of range.

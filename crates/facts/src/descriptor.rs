@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use crate::dimension::Dimension;
 use crate::environment::Environment;
-use crate::library::Library;
+use crate::library::LibraryKind;
 use crate::remedy::ReleaseCall;
 use crate::request::Value;
 use crate::setting::Setting;
@@ -26,7 +26,7 @@ pub struct Descriptor {
     /// The description of an allocator that has an `install!`, a cell and a preload; `None` for the others.
     pub ours: Option<&'static Ours>,
     /// The libraries of this allocator that distributions and users build.
-    pub libraries: &'static [Library],
+    pub libraries: &'static [LibraryKind],
     /// The call that makes a running process give back memory, if it has one.
     pub remedy: Option<ReleaseCall>,
 }

@@ -12,7 +12,7 @@ pub struct Dimension {
     /// of memory in the program's first run.
     pub values: &'static [&'static str],
     /// When its values are tried.
-    pub stage: Stage,
+    pub stage: DimensionStage,
     /// How long a process must be idle before a value has an effect; zero for most settings.
     pub acts_after: Duration,
     /// Other settings, each with the value that makes this setting ineffective: the two are not tried together.
@@ -27,7 +27,7 @@ pub struct Dimension {
 
 /// When the values of a dimension are tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub enum DimensionStage {
     /// Together with all others, in the first stage.
     First,
     /// In the second stage: each value is added to each survivor of the first stage.
@@ -41,7 +41,7 @@ impl Dimension {
     pub const fn new(
         setting: &'static str,
         values: &'static [&'static str],
-        stage: Stage,
+        stage: DimensionStage,
         limits: &'static str,
     ) -> Dimension {
         Dimension { setting, values, stage, acts_after: Duration::ZERO, without: &[], with: &[], needs: None, limits }

@@ -7,7 +7,7 @@ use crate::setting::{Setting, SettingKind};
 
 /// A kind of library.
 #[derive(Debug)]
-pub struct Library {
+pub struct LibraryKind {
     /// The name that candidates use: `tcmalloc_minimal`.
     pub name: &'static str,
     /// The beginnings of its file's name, up to the first dot.
@@ -53,11 +53,11 @@ pub(crate) const fn always(name: &'static str, kind: SettingKind, about: &'stati
     row(FIRST, NEVER, name, kind, about)
 }
 
-impl Library {
+impl LibraryKind {
     /// A library without settings, whose bytes do not contain a version.
-    pub(crate) const fn plain(name: &'static str, files: &'static [&'static str]) -> Library {
+    pub(crate) const fn plain(name: &'static str, files: &'static [&'static str]) -> LibraryKind {
         let environment = Environment::Each { prefix: Cow::Borrowed("ALLOCANARY_NO_SETTINGS_") };
-        Library { name, files, version: |_| None, rows: &[], environment, capitals_after: None, reader: "none" }
+        LibraryKind { name, files, version: |_| None, rows: &[], environment, capitals_after: None, reader: "none" }
     }
 
     /// The settings of a version. If the version cannot be read: all settings, each name once.

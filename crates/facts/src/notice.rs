@@ -29,15 +29,15 @@ struct Notice {
 static NOTICE: Notice = Notice { mark: MARK, length: AtomicU32::new(0), text: [const { AtomicU8::new(0) }; MOST] };
 
 /// Writes lines of the notice. Runs before the first allocation, in the only thread.
-pub struct Writer(usize);
+pub struct NoticeWriter(usize);
 
-impl Writer {
+impl NoticeWriter {
     /// Begins a notice: what made the settings (`install`, `preload`), and for which allocator.
     #[inline]
-    pub fn begin(by: &str, allocator: &str) -> Writer {
+    pub fn begin(by: &str, allocator: &str) -> NoticeWriter {
         // Nothing in this process reads the mark: without this the compiler may leave it out.
         std::hint::black_box(&NOTICE);
-        let mut writer = Writer(0);
+        let mut writer = NoticeWriter(0);
         writer.line(&[by, " ", allocator]);
         writer
     }
@@ -100,7 +100,7 @@ mod tests {
     /// One test only, because a process has one notice.
     #[test]
     fn settings_are_lines_and_a_text_that_is_too_long_says_so() {
-        let mut writer = Writer::begin("install", "jemalloc");
+        let mut writer = NoticeWriter::begin("install", "jemalloc");
         let settings = [("tcache", Value::Text("false")), ("narenas", Value::Number(3))];
         writer.settings(&settings, None);
         assert_eq!(here(), "install jemalloc\ntcache=false\nnarenas=3\n");

@@ -7,7 +7,7 @@ use allocanary_facts::system;
 use allocanary::__private::{InstallSettings, Value};
 use allocanary::budget::LimitSource;
 use allocanary_facts::MEMORY_BUDGET;
-use allocanary_facts::notice::Writer;
+use allocanary_facts::notice::NoticeWriter;
 use allocanary_sys::sys;
 
 use crate::complain::complain;
@@ -99,7 +99,7 @@ fn profile_by(this: &'static This, mean: u64) {
 /// Leaves the settings in memory for tools that read the process from outside. Without settings nothing is written.
 #[inline]
 fn leave_notice(this: &This, settings: &Result<Settings, Problem>) {
-    let begin = || Writer::begin("preload", this.allocator.name());
+    let begin = || NoticeWriter::begin("preload", this.allocator.name());
     match settings {
         Ok(Settings { allocator: [], idle: None, budget: None, profile: None }) => {}
         Ok(Settings { allocator, idle, budget, profile }) => {

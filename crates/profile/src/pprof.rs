@@ -46,16 +46,16 @@ pub struct Named<'a> {
 }
 
 /// A profile in the making.
-pub struct Writer {
+pub struct PprofWriter {
     texts: HashMap<String, i64>,
     functions: HashMap<(String, String), u64>,
     out: PprofProfile,
 }
 
-impl Writer {
+impl PprofWriter {
     /// Begins a profile with values of these types. A reader shows `first` unless it is told otherwise.
-    pub fn new(types: &[(&str, &str)], first: &str, comment: &str) -> Writer {
-        let mut writer = Writer { texts: HashMap::new(), functions: HashMap::new(), out: PprofProfile::default() };
+    pub fn new(types: &[(&str, &str)], first: &str, comment: &str) -> PprofWriter {
+        let mut writer = PprofWriter { texts: HashMap::new(), functions: HashMap::new(), out: PprofProfile::default() };
         writer.text("");
         for (kind, unit) in types {
             let value = ValueType { kind: writer.text(kind), unit: writer.text(unit) };

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::{is_before_filter, notice_closed, words};
 use allocanary_profile::interval::SampleSums;
-use allocanary_profile::pprof::{Named, OF_SAMPLES, Writer};
+use allocanary_profile::pprof::{Named, OF_SAMPLES, PprofWriter};
 use allocanary_profile::reader::{self, ProfileTrouble, TableProfile};
 use naming::Turn;
 
@@ -41,7 +41,7 @@ pub fn before_filter() {
 
 fn written(profile: &TableProfile) -> std::io::Result<Vec<u8>> {
     let comment = "allocanary: estimates from samples; alloc_ since the profile began, inuse_ now";
-    let mut writer = Writer::new(&OF_SAMPLES, "inuse_space", comment);
+    let mut writer = PprofWriter::new(&OF_SAMPLES, "inuse_space", comment);
     writer.sampled(profile.mean);
     profile.limits().iter().for_each(|limit| writer.comment(limit));
     let files = files::of(&profile.mappings);

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use allocanary_profile::pprof::{File, Named, OF_SAMPLES, Writer};
+use allocanary_profile::pprof::{File, Named, OF_SAMPLES, PprofWriter};
 use allocanary_trace::stacks::{Code, Stacks, TraceModule};
 
 use crate::frame::NamedFrame;
@@ -62,7 +62,7 @@ pub fn pprof(
     notes: &[String],
 ) -> std::io::Result<Vec<u8>> {
     let (types, first) = what.types();
-    let mut writer = Writer::new(types, first, what.comment());
+    let mut writer = PprofWriter::new(types, first, what.comment());
     if let ProfileSource::Samples(mean) = what {
         writer.sampled(mean);
     }

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::crew::{Gate, five_stops};
 use super::laps::Laps;
 use crate::room;
-use crate::workload::{Outcome, Setup, Stage, WAIT, Workload, parameter};
+use crate::workload::{Outcome, Setup, WAIT, Workload, WorkloadStage, parameter};
 use allocanary::blob_tree::{BlobTree, Hash};
 use allocanary_facts::setting::SettingKind;
 use allocanary_sys::rng::Rng;
@@ -67,7 +67,7 @@ fn build(tree: &mut BlobTree, data: &[u8]) -> Result<Hash, String> {
     built.map_err(|error| error.to_string())
 }
 
-fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
+fn run(setup: &Setup, stage: &mut dyn WorkloadStage) -> Result<Outcome, String> {
     let (variant, size, kind) = (setup.word("variant")?, setup.number("size")?, setup.word("input")?);
     let (share, idle) = ((setup.number("blobs")? / setup.threads).max(1), setup.time("settle")?);
     let builder = || if variant == "ours" { BlobTree::new() } else { BlobTree::with_buffer_per_node() };

@@ -19,7 +19,7 @@ use super::block::TaggedBlock;
 use super::crew::{Gate, crew};
 use super::laps::Laps;
 use crate::room;
-use crate::workload::{MOST_MARKS, Outcome, Phase, Setup, Stage, WAIT, Workload, parameter};
+use crate::workload::{MOST_MARKS, Outcome, Phase, Setup, WAIT, Workload, WorkloadStage, parameter};
 use allocanary_facts::setting::SettingKind;
 use allocanary_sys::rng::Rng;
 
@@ -112,7 +112,7 @@ fn most(high: u64, chunk: usize, threads: usize) -> u64 {
     }
 }
 
-fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
+fn run(setup: &Setup, stage: &mut dyn WorkloadStage) -> Result<Outcome, String> {
     let (high, low) = (setup.number("high")? as u64, setup.number("low")? as u64);
     let (cycles, rest) = (setup.number("cycles")?, setup.time("settle")?);
     if low >= high {

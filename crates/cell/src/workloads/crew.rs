@@ -4,7 +4,7 @@
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::workload::{Phase, Stage};
+use crate::workload::{Phase, WorkloadStage};
 use allocanary::idle::{Uncached, wait_in_steps};
 
 /// The place at which workers wait for a mark.
@@ -65,7 +65,7 @@ impl Gate {
 /// Makes the marks while the workers wait at the gate. Its calls must match the workers' stops one by one.
 pub struct Conductor<'a> {
     gate: &'a Gate,
-    stage: &'a mut dyn Stage,
+    stage: &'a mut dyn WorkloadStage,
     since: Instant,
     active: Duration,
 }
@@ -94,7 +94,7 @@ impl Conductor<'_> {
         std::mem::take(&mut self.active)
     }
 
-    fn pause(&mut self, meanwhile: impl FnOnce(&mut dyn Stage)) {
+    fn pause(&mut self, meanwhile: impl FnOnce(&mut dyn WorkloadStage)) {
         self.gate.wait(None);
         self.active += self.since.elapsed();
         meanwhile(self.stage);
@@ -109,7 +109,7 @@ impl Conductor<'_> {
 /// becomes the row's error.
 pub fn crew<T>(
     threads: usize,
-    stage: &mut dyn Stage,
+    stage: &mut dyn WorkloadStage,
     worker: impl Fn(usize, &Gate) + Sync,
     conduct: impl FnOnce(&mut Conductor) -> T,
 ) -> T {
@@ -137,7 +137,7 @@ pub fn crew<T>(
 /// wait, when everything is freed, and once more. Returns the time between the first stop and the second.
 pub fn five_stops(
     threads: usize,
-    stage: &mut dyn Stage,
+    stage: &mut dyn WorkloadStage,
     rest: Duration,
     live_bytes: impl Fn() -> u64,
     worker: impl Fn(usize, &Gate) + Sync,
@@ -159,7 +159,7 @@ pub fn five_stops(
 /// the live memory when everything is built.
 pub fn whole_lives(
     threads: usize,
-    stage: &mut dyn Stage,
+    stage: &mut dyn WorkloadStage,
     rest: Duration,
     live_bytes: u64,
     worker: impl Fn(usize, &Gate) + Sync,
@@ -188,7 +188,7 @@ mod tests {
 
     struct Marks(Vec<(Phase, u64)>);
 
-    impl Stage for Marks {
+    impl WorkloadStage for Marks {
         fn mark(&mut self, phase: Phase, live_bytes: u64) {
             self.0.push((phase, live_bytes));
         }

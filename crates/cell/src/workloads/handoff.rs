@@ -12,7 +12,7 @@ use super::crew::{Gate, five_stops};
 use super::laps::Laps;
 use super::sizes::{mean_size, mixed_size};
 use crate::room;
-use crate::workload::{Outcome, Setup, Stage, WAIT, Workload, parameter};
+use crate::workload::{Outcome, Setup, WAIT, Workload, WorkloadStage, parameter};
 use allocanary_facts::setting::SettingKind;
 use allocanary_sys::rng::Rng;
 
@@ -50,7 +50,7 @@ struct Pair {
     queued_bytes: AtomicU64,
 }
 
-fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
+fn run(setup: &Setup, stage: &mut dyn WorkloadStage) -> Result<Outcome, String> {
     let (queued, operations) = (setup.number("queued")?, setup.number("operations")?);
     let idle = setup.time("settle")?;
     let pairs = (setup.threads / 2).max(1);

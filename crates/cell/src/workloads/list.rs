@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::crew::{Gate, share, whole_lives};
 use super::laps::Laps;
 use crate::room;
-use crate::workload::{Outcome, Setup, Stage, WAIT, Workload, parameter};
+use crate::workload::{Outcome, Setup, WAIT, Workload, WorkloadStage, parameter};
 use allocanary::arena::Arena;
 use allocanary_facts::setting::SettingKind;
 
@@ -55,7 +55,7 @@ const _: () = assert!(NODE_BYTES == 16 && size_of::<Placed>() == 16, "the publis
 /// nodes in the walk, and the sum of their values.
 type Life = fn(u64, &mut Laps, &Gate) -> (u64, u64);
 
-fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
+fn run(setup: &Setup, stage: &mut dyn WorkloadStage) -> Result<Outcome, String> {
     let nodes = setup.number("nodes")?;
     let idle = setup.time("settle")?;
     let (life, bytes_each): (Life, usize) = match setup.word("variant")? {

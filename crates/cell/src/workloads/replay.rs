@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::path::Path;
 
-use crate::workload::{Outcome, Phase, Setup, Stage, WAIT, Workload, parameter};
+use crate::workload::{Outcome, Phase, Setup, WAIT, Workload, WorkloadStage, parameter};
 use allocanary_facts::setting::SettingKind;
 use allocanary_rows::sample::{HEAP_PEAK, MOST_ANON};
 use allocanary_trace::format::Marks;
@@ -62,7 +62,7 @@ const BLOCKS_AT: &[std::borrow::Cow<'static, str>] =
 const TOUCH: &[std::borrow::Cow<'static, str>] =
     &[std::borrow::Cow::Borrowed("page"), std::borrow::Cow::Borrowed("full")];
 
-fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
+fn run(setup: &Setup, stage: &mut dyn WorkloadStage) -> Result<Outcome, String> {
     let trace = setup.word("trace")?;
     if trace == NOTHING {
         return Err("parameter `trace`: wanted the path of a trace, such as replay:trace=/tmp/redis.trace".into());

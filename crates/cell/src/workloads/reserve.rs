@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::crew::{Gate, crew};
 use super::laps::Laps;
 use crate::room;
-use crate::workload::{Outcome, Phase, Setup, Stage, WAIT, Workload, parameter};
+use crate::workload::{Outcome, Phase, Setup, WAIT, Workload, WorkloadStage, parameter};
 use allocanary_facts::setting::SettingKind;
 use allocanary_sys::rng::Rng;
 use allocanary_text::units::Bytes;
@@ -36,7 +36,7 @@ pub const WORKLOAD: Workload = Workload {
     run,
 };
 
-fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
+fn run(setup: &Setup, stage: &mut dyn WorkloadStage) -> Result<Outcome, String> {
     let (size, percent) = (setup.number("size")?, setup.number("touched")?);
     let (mine, rest) = (size / setup.threads / 8, setup.time("settle")?);
     let touched = (mine as u128 * percent as u128 / 100) as usize;

@@ -20,7 +20,7 @@ use super::crew::{Gate, GiveBack, crew};
 use super::laps::Laps;
 use super::sizes::{mean_size, mixed_size};
 use crate::room;
-use crate::workload::{Outcome, Phase, Setup, Stage, WAIT, Workload, parameter};
+use crate::workload::{Outcome, Phase, Setup, WAIT, Workload, WorkloadStage, parameter};
 use allocanary::give_back_in_wait;
 use allocanary_facts::setting::SettingKind;
 use allocanary_sys::rng::Rng;
@@ -205,7 +205,7 @@ fn most(setup: &Setup) -> Result<usize, String> {
     Ok(setup.number("live")? + mail + requests.max(bursts))
 }
 
-fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
+fn run(setup: &Setup, stage: &mut dyn WorkloadStage) -> Result<Outcome, String> {
     let (live, requests) = (setup.number("live")?, setup.number("requests")?);
     let (bursts, burst, at_once) = (setup.number("bursts")?, setup.number("burst")? as u64, setup.number("at_once")?);
     let (page_bytes, idle) = (setup.number("page")?, setup.time("settle")?);

@@ -7,7 +7,7 @@ use super::crew::{Gate, five_stops};
 use super::laps::Laps;
 use super::sizes::{mean_size, mixed_size};
 use crate::room;
-use crate::workload::{Outcome, Setup, Stage, WAIT, Workload, parameter};
+use crate::workload::{Outcome, Setup, WAIT, Workload, WorkloadStage, parameter};
 use allocanary_facts::setting::SettingKind;
 use allocanary_sys::rng::Rng;
 
@@ -42,7 +42,7 @@ fn object(rng: &mut Rng) -> TaggedBlock {
     TaggedBlock::new(size, rng.next())
 }
 
-fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
+fn run(setup: &Setup, stage: &mut dyn WorkloadStage) -> Result<Outcome, String> {
     let (live, operations) = (setup.number("live")?, setup.number("operations")?);
     let idle = setup.time("settle")?;
     let (mine, share) = ((live / setup.threads).max(1), operations / setup.threads);

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::crew::{Gate, share, whole_lives};
 use super::laps::Laps;
 use crate::room;
-use crate::workload::{Outcome, Setup, Stage, WAIT, Workload, parameter};
+use crate::workload::{Outcome, Setup, WAIT, Workload, WorkloadStage, parameter};
 use allocanary::arena::Arena;
 use allocanary::sort_buffer::{Options, SortBuffer};
 use allocanary_facts::setting::SettingKind;
@@ -145,7 +145,7 @@ impl Most {
 /// refused, it returns after the first stop.
 type Life = fn(&mut Task) -> Result<(), String>;
 
-fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
+fn run(setup: &Setup, stage: &mut dyn WorkloadStage) -> Result<Outcome, String> {
     let records = setup.number("records")?;
     let idle = setup.time("settle")?;
     let folder = PathBuf::from(setup.word("folder")?);

@@ -19,7 +19,7 @@ use super::crew::{Gate, crew, share};
 use super::laps::Laps;
 use super::sizes::{mean_size, mixed_size};
 use crate::room;
-use crate::workload::{MOST_MARKS, Outcome, Phase, Setup, Stage, WAIT, Workload, parameter};
+use crate::workload::{MOST_MARKS, Outcome, Phase, Setup, WAIT, Workload, WorkloadStage, parameter};
 use allocanary::ballast::Ballast;
 use allocanary_facts::setting::SettingKind;
 use allocanary_sys::rng::Rng;
@@ -119,7 +119,7 @@ impl Front {
     }
 }
 
-fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
+fn run(setup: &Setup, stage: &mut dyn WorkloadStage) -> Result<Outcome, String> {
     let (live, load, in_flight) = (setup.number("live")?, setup.number("load")?, setup.number("in_flight")?);
     let (steady, requests) = (setup.number("steady")?, setup.number("requests")?);
     let (bursts, rest, ballast) = (setup.number("bursts")?, setup.time("settle")?, setup.number("ballast")? as u64);

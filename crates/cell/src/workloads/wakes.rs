@@ -11,7 +11,7 @@ use super::crew::{Gate, five_stops};
 use super::laps::Laps;
 use super::sizes::mixed_size;
 use crate::room;
-use crate::workload::{Outcome, Setup, Stage, WAIT, Workload, parameter};
+use crate::workload::{Outcome, Setup, WAIT, Workload, WorkloadStage, parameter};
 use allocanary::{give_back, give_back_in_wait};
 use allocanary_facts::setting::SettingKind;
 use allocanary_sys::rng::Rng;
@@ -60,7 +60,7 @@ fn wake(bytes: usize, blocks: &mut Vec<TaggedBlock>, rng: &mut Rng) {
     }
 }
 
-fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
+fn run(setup: &Setup, stage: &mut dyn WorkloadStage) -> Result<Outcome, String> {
     let (lasts, period, bytes) = (setup.time("lasts")?, setup.time("wake_every")?, setup.number("bytes")?);
     let (give_back_every, idle) = (setup.time("give_back_every")?, setup.time("settle")?);
     let gives_back = setup.flag("threads_give_back")?;

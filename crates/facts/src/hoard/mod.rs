@@ -1,11 +1,11 @@
 //! Hoard: a library from another project, without settings.
 
 use crate::descriptor::Descriptor;
-use crate::library::Library;
+use crate::library::LibraryKind;
 
 /// Its name.
 pub const NAME: &str = "hoard";
 
 /// Its descriptor.
 pub const DESCRIPTOR: Descriptor =
-    Descriptor { libraries: &[Library::plain(NAME, &["libhoard"])], ..Descriptor::named(NAME) };
+    Descriptor { libraries: &[LibraryKind::plain(NAME, &["libhoard"])], ..Descriptor::named(NAME) };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::dimension::Dimension;
-use crate::dimension::Stage::{First, Second};
+use crate::dimension::DimensionStage::{First, Second};
 
 /// The rows.
 pub const DIMENSIONS: &[Dimension] = &[

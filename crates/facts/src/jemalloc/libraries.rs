@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use super::NAME;
 use super::settings::{DSS, METADATA_THP, PERCPU, THP};
 use crate::environment::Environment;
-use crate::library::{FIRST, Library, NEVER, VersionSetting, always, row};
+use crate::library::{FIRST, LibraryKind, NEVER, VersionSetting, always, row};
 use crate::setting::SettingKind;
 
 const COUNT: SettingKind = SettingKind::Number { min: 0, max: i64::MAX };
@@ -15,7 +15,7 @@ const SLOTS: SettingKind = SettingKind::Number { min: 1, max: 2048 };
 const FLUSHED: SettingKind = SettingKind::Number { min: 1, max: 16 };
 
 /// Its libraries.
-pub const LIBRARIES: &[Library] = &[Library {
+pub const LIBRARIES: &[LibraryKind] = &[LibraryKind {
     name: NAME,
     files: &["libjemalloc"],
     version,

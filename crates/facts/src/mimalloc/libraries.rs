@@ -1,7 +1,7 @@
 //! mimalloc as distributions and users build it. In: nothing. Out: the settings of its releases.
 
 use super::{ENVIRONMENT, NAME};
-use crate::library::{FIRST, Library, NEVER, VersionSetting, row};
+use crate::library::{FIRST, LibraryKind, NEVER, VersionSetting, row};
 use crate::setting::SettingKind;
 
 const COUNT: SettingKind = SettingKind::Number { min: 0, max: i64::MAX };
@@ -10,7 +10,7 @@ const BIT: SettingKind = SettingKind::Number { min: 0, max: 1 };
 const LEVEL: SettingKind = SettingKind::Number { min: 0, max: 2 };
 
 /// Its libraries. Their bytes do not contain a version.
-pub const LIBRARIES: &[Library] = &[Library {
+pub const LIBRARIES: &[LibraryKind] = &[LibraryKind {
     name: NAME,
     files: &["libmimalloc", "libmimalloc-secure"],
     version: |_| None,

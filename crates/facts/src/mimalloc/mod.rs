@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use crate::descriptor::{Descriptor, InCode, Ours, Suggested};
 use crate::dimension::Dimension;
-use crate::dimension::Stage::{First, Second};
+use crate::dimension::DimensionStage::{First, Second};
 use crate::environment::Environment;
 use crate::remedy::{Argument, Does, ReleaseCall, call};
 

@@ -1,11 +1,13 @@
 //! rpmalloc: a library from another project, without settings.
 
 use crate::descriptor::Descriptor;
-use crate::library::Library;
+use crate::library::LibraryKind;
 
 /// Its name.
 pub const NAME: &str = "rpmalloc";
 
 /// Its descriptor.
-pub const DESCRIPTOR: Descriptor =
-    Descriptor { libraries: &[Library::plain(NAME, &["librpmalloc", "librpmallocwrap"])], ..Descriptor::named(NAME) };
+pub const DESCRIPTOR: Descriptor = Descriptor {
+    libraries: &[LibraryKind::plain(NAME, &["librpmalloc", "librpmallocwrap"])],
+    ..Descriptor::named(NAME)
+};

@@ -15,7 +15,7 @@ use other_libc as libc_malloc;
 
 use crate::descriptor::{Descriptor, InCode, Ours, Suggested};
 use crate::dimension::Dimension;
-use crate::dimension::Stage::{First, Second};
+use crate::dimension::DimensionStage::{First, Second};
 use crate::environment::Environment;
 use crate::remedy::{Argument, Does, ReleaseCall, call};
 use crate::setting::PerCore;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::descriptor::Descriptor;
 use crate::environment::Environment;
-use crate::library::{Library, VersionSetting, after, always};
+use crate::library::{LibraryKind, VersionSetting, after, always};
 use crate::remedy::{Does, ReleaseCall, call};
 use crate::setting::SettingKind;
 
@@ -30,8 +30,8 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
 /// The beginning of its variables' names.
 pub const PREFIX: &str = "TCMALLOC_";
 
-const fn library(name: &'static str, files: &'static [&'static str]) -> Library {
-    Library {
+const fn library(name: &'static str, files: &'static [&'static str]) -> LibraryKind {
+    LibraryKind {
         name,
         files,
         version: |bytes| after(bytes, "gperftools "),

@@ -74,7 +74,7 @@ pub enum ReaderReply {
     /// The reading, if it could be made.
     Reading(Box<Reading>),
     /// Why it could not be read.
-    Trouble(Told),
+    Trouble(WireError),
     /// There was not enough memory for it.
     Memory,
     /// The answer to a request that only the program itself understands.
@@ -83,7 +83,7 @@ pub enum ReaderReply {
 
 /// A [`ProcessTrouble`] on its way to the parent. The kinds that callers distinguish are kept; of all others, the text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Told {
+pub enum WireError {
     /// [`ProcessTrouble::Gone`].
     Gone(u32),
     /// [`ProcessTrouble::Denied`].
@@ -96,26 +96,26 @@ pub enum Told {
     Text(String),
 }
 
-impl From<&ProcessTrouble> for Told {
-    fn from(trouble: &ProcessTrouble) -> Told {
+impl From<&ProcessTrouble> for WireError {
+    fn from(trouble: &ProcessTrouble) -> WireError {
         match trouble {
-            ProcessTrouble::Gone(pid) => Told::Gone(*pid),
-            ProcessTrouble::Denied(pid) => Told::Denied(*pid),
-            ProcessTrouble::Changed(pid) => Told::Changed(*pid),
-            ProcessTrouble::Late(pid) => Told::Late(*pid),
-            other => Told::Text(other.to_string()),
+            ProcessTrouble::Gone(pid) => WireError::Gone(*pid),
+            ProcessTrouble::Denied(pid) => WireError::Denied(*pid),
+            ProcessTrouble::Changed(pid) => WireError::Changed(*pid),
+            ProcessTrouble::Late(pid) => WireError::Late(*pid),
+            other => WireError::Text(other.to_string()),
         }
     }
 }
 
-impl From<Told> for ProcessTrouble {
-    fn from(told: Told) -> ProcessTrouble {
+impl From<WireError> for ProcessTrouble {
+    fn from(told: WireError) -> ProcessTrouble {
         match told {
-            Told::Gone(pid) => ProcessTrouble::Gone(pid),
-            Told::Denied(pid) => ProcessTrouble::Denied(pid),
-            Told::Changed(pid) => ProcessTrouble::Changed(pid),
-            Told::Late(pid) => ProcessTrouble::Late(pid),
-            Told::Text(text) => ProcessTrouble::Told(text),
+            WireError::Gone(pid) => ProcessTrouble::Gone(pid),
+            WireError::Denied(pid) => ProcessTrouble::Denied(pid),
+            WireError::Changed(pid) => ProcessTrouble::Changed(pid),
+            WireError::Late(pid) => ProcessTrouble::Late(pid),
+            WireError::Text(text) => ProcessTrouble::Told(text),
         }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use allocanary_process::child::WORD;
 use allocanary_process::{Channel, confine, limits, serve_by};
 
-use super::request::{ReadRequest, ReaderReply, ReadingSource, Told};
+use super::request::{ReadRequest, ReaderReply, ReadingSource, WireError};
 use super::{CAN_SERVE, read_here};
 use crate::ProcessTrouble;
 
@@ -53,7 +53,7 @@ pub fn serve_here(
                 limits::end_after(None);
                 answer
             }
-            Err(error) => ReaderReply::Trouble(Told::Text(format!("wanted a request, found none: {error}"))),
+            Err(error) => ReaderReply::Trouble(WireError::Text(format!("wanted a request, found none: {error}"))),
         };
         tell(&serde_json::to_string(&answer)?)?;
     }
@@ -81,7 +81,7 @@ fn answer(request: &ReadRequest, other: &mut impl FnMut(&str) -> String) -> Read
             ReadingSource::Process { pid, .. } => {
                 ReaderReply::Trouble((&ProcessTrouble::of(*pid, "taking it apart", error)).into())
             }
-            _ => ReaderReply::Trouble(Told::Text(error.to_string())),
+            _ => ReaderReply::Trouble(WireError::Text(error.to_string())),
         }
     })
 }

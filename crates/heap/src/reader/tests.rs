@@ -1,6 +1,6 @@
 use std::process::Command;
 
-use super::request::Told;
+use super::request::WireError;
 use super::*;
 use crate::{Shares, Subject};
 
@@ -80,8 +80,8 @@ fn requests_and_answers_survive_their_lines() {
     else {
         panic!("{answers:?}")
     };
-    assert_eq!((whole.process.pid, gone, other.as_str()), (pid, &Told::Gone(0x3fff_ffff), "a\nb?"));
-    assert!(matches!(core, Told::Text(text) if text.contains("/nowhere\n/core: No such file")), "{core:?}");
+    assert_eq!((whole.process.pid, gone, other.as_str()), (pid, &WireError::Gone(0x3fff_ffff), "a\nb?"));
+    assert!(matches!(core, WireError::Text(text) if text.contains("/nowhere\n/core: No such file")), "{core:?}");
     assert!(whole.heaps.iter().any(|heap| !heap.map.is_empty()) && small.heaps.iter().all(|heap| heap.map.is_empty()));
 }
 

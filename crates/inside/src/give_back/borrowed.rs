@@ -450,7 +450,7 @@ mod tests {
     fn a_wait_begins_again_at_its_instruction_and_a_result_stays() {
         let found = Registers { orig_rax: libc::SYS_poll as u64, rax: -516_i64 as u64, rip: 0x1002, ..zeroes() };
         let wait = waits::harmless(libc::SYS_poll, &[0; 6], |_| None).unwrap();
-        let told = waits::Told { number: libc::SYS_restart_syscall, arguments: [0; 6], sp: 0, pc: 0x1002 };
+        let told = waits::SyscallState { number: libc::SYS_restart_syscall, arguments: [0; 6], sp: 0, pc: 0x1002 };
         let waiting = Waiting { tid: 1, wait, told, number: Some(libc::SYS_poll) };
         let again = |found: &Registers| super::again(&waiting, found).map(|one| (one.rip, one.rax));
         let goes_on = Registers { orig_rax: libc::SYS_restart_syscall as u64, ..found };

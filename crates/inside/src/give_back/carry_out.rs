@@ -249,7 +249,7 @@ fn inside(prepared: &Prepared, waiting: &Waiting) -> Option<String> {
 /// Refuses if a thread waits inside of `fork`: the handlers of an allocator may have locked all of the allocator until the
 /// fork continues.
 fn nobody_forks(prepared: &Prepared, pid: u32, threads: &Threads) -> Result<(), Refusal> {
-    let forks = |told: &waits::Told| prepared.walks.borrow().inside(told) == Some(CodeOwner::Fork);
+    let forks = |told: &waits::SyscallState| prepared.walks.borrow().inside(told) == Some(CodeOwner::Fork);
     match threads.asleep.iter().find(|(_, told)| forks(told)) {
         None => Ok(()),
         Some((tid, _)) => {

@@ -10,7 +10,7 @@ use allocanary_sys::proc::files::{ThreadFile, thread_path};
 use allocanary_sys::proc::pids::tids;
 use allocanary_sys::sys::read_whole;
 
-use crate::give_back::waits::{self, Told, Wait};
+use crate::give_back::waits::{self, SyscallState, Wait};
 
 /// A thread that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct Waiting {
     /// The call that it waits in.
     pub wait: &'static Wait,
     /// What the kernel reports about the call.
-    pub told: Told,
+    pub told: SyscallState,
     /// The number of the call. If the kernel only reports that a call continues, it is the number of the call that continues.
     pub number: Option<i64>,
 }
@@ -42,7 +42,7 @@ pub struct Threads {
     /// What the others do, and how many do it.
     pub others: BTreeMap<String, usize>,
     /// All threads that sleep, in any call.
-    pub asleep: Vec<(u32, Told)>,
+    pub asleep: Vec<(u32, SyscallState)>,
 }
 
 impl Threads {
@@ -99,9 +99,9 @@ impl Threads {
 /// The wait of a thread, or what else it does. In: its status and its system call.
 fn what(
     status: &Status,
-    told: Option<Told>,
+    told: Option<SyscallState>,
     word: impl Fn(u64) -> Option<u64>,
-) -> Result<(&'static Wait, Told), String> {
+) -> Result<(&'static Wait, SyscallState), String> {
     if status.state != Some('S') {
         return Err(match status.state {
             Some('R') => "running".into(),

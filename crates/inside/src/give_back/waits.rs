@@ -124,7 +124,7 @@ pub fn time_out(number: i64, arguments: &[u64; 6], word: impl Fn(u64) -> Option<
 
 /// A call in which a thread is, as the kernel reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct SyscallState {
     /// The call's number.
     pub number: i64,
     /// Its arguments.
@@ -135,7 +135,7 @@ pub struct Told {
 }
 
 /// Parses the text of `/proc/PID/task/TID/syscall`. `None` for a thread that runs or is in no call.
-pub fn parse_call(text: &str) -> Option<Told> {
+pub fn parse_call(text: &str) -> Option<SyscallState> {
     let mut fields = text.split_ascii_whitespace();
     let number: i64 = fields.next()?.parse().ok().filter(|number| *number >= 0)?;
     let mut numbers = [0; 8];
@@ -143,7 +143,7 @@ pub fn parse_call(text: &str) -> Option<Told> {
         *number = u64::from_str_radix(fields.next()?.strip_prefix("0x")?, 16).ok()?;
     }
     let [arguments @ .., sp, pc] = numbers;
-    Some(Told { number, arguments, sp, pc })
+    Some(SyscallState { number, arguments, sp, pc })
 }
 
 #[cfg(test)]
@@ -197,7 +197,7 @@ mod tests {
     fn the_text_of_a_call_is_read() {
         let text = "7 0x7ffd 0x1 0xffffffff 0x0 0x0 0x8 0x7ffd0 0x7f00\n";
         let arguments = [0x7ffd, 1, 0xffff_ffff, 0, 0, 8];
-        assert_eq!(parse_call(text), Some(Told { number: 7, arguments, sp: 0x7_ffd0, pc: 0x7f00 }));
+        assert_eq!(parse_call(text), Some(SyscallState { number: 7, arguments, sp: 0x7_ffd0, pc: 0x7f00 }));
         assert_eq!(parse_call("running\n"), None);
         assert_eq!(parse_call("-1 0x7ffd 0x7f00\n"), None);
         assert_eq!(parse_call(""), None);

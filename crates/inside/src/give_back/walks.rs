@@ -19,7 +19,7 @@ use crate::give_back::functions::Functions;
 use crate::give_back::places::CodeOwner;
 pub use crate::give_back::standing::Ground;
 use crate::give_back::standing::Unfit;
-use crate::give_back::waits::Told;
+use crate::give_back::waits::SyscallState;
 use crate::give_back::walker::ProcessWalker;
 use crate::give_back::way_back::WayBack;
 
@@ -133,7 +133,7 @@ impl Walks {
     }
 
     /// Asks about threads that run. What was known before is forgotten.
-    pub fn round<'a>(&mut self, threads: impl Iterator<Item = &'a Told>) -> Result<(), Refusal> {
+    pub fn round<'a>(&mut self, threads: impl Iterator<Item = &'a SyscallState>) -> Result<(), Refusal> {
         self.inside.clear();
         let until = Instant::now() + ROUND;
         let all: Vec<At> = threads.map(at).collect();
@@ -151,7 +151,7 @@ impl Walks {
     }
 
     /// What a thread was inside of at the begin of this round.
-    pub fn inside(&self, thread: &Told) -> Option<CodeOwner> {
+    pub fn inside(&self, thread: &SyscallState) -> Option<CodeOwner> {
         self.inside.get(&at(thread)).copied().flatten()
     }
 
@@ -175,7 +175,7 @@ impl Walks {
 
 const ELSE: &str = "it answered something else";
 
-fn at(told: &Told) -> At {
+fn at(told: &SyscallState) -> At {
     [told.pc, told.sp, 0]
 }
 
@@ -189,14 +189,14 @@ mod tests {
 
     #[test]
     fn an_answer_to_another_question_is_refused() {
-        let told = Told { number: 0, arguments: [0; 6], sp: 0x7000, pc: 0x1000 };
+        let told = SyscallState { number: 0, arguments: [0; 6], sp: 0x7000, pc: 0x1000 };
         let mut few = walks(|_| WalkAnswer::Round(Vec::new()));
         assert!(few.round([told].iter()).unwrap_err().to_string().contains("other threads"));
         assert!(few.unfit(Registers::default(), false).unwrap_err().to_string().contains(ELSE));
         let mut right = walks(|_| WalkAnswer::Round(vec![Some(CodeOwner::Fork)]));
         right.round([told].iter()).unwrap();
         assert_eq!(right.inside(&told), Some(CodeOwner::Fork));
-        assert_eq!(right.inside(&Told { pc: 0x1001, ..told }), None);
+        assert_eq!(right.inside(&SyscallState { pc: 0x1001, ..told }), None);
     }
 
     #[test]

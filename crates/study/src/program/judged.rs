@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::launcher::Launcher;
-use super::proof::Library;
+use super::proof::PreloadLibrary;
 use super::{Ran, fail, huge_pages, proof, runtimes};
 use allocanary_rows::Cell;
 use allocanary_rows::PROCESS_THP;
@@ -20,8 +20,8 @@ impl Launcher {
         let other = self.others.get(&cell.allocator).filter(|_| self.prover.is_some());
         let known = self.version(cell);
         let preloaded = match other {
-            Some(other) => Some(Library::Other { path: &other.library, version: &known }),
-            None => self.libraries.contains_key(&cell.allocator).then_some(Library::Ours),
+            Some(other) => Some(PreloadLibrary::Other { path: &other.library, version: &known }),
+            None => self.libraries.contains_key(&cell.allocator).then_some(PreloadLibrary::Ours),
         };
         if let Some(preloaded) = preloaded {
             let lines = proof::read(proof);

@@ -104,7 +104,7 @@ pub fn check_room(path: &Path) -> Result<(), Failure> {
 
 /// The library that is preloaded into a cell's program.
 #[derive(Clone, Copy, Debug)]
-pub enum Library<'a> {
+pub enum PreloadLibrary<'a> {
     /// Our own preload of the cell's allocator.
     Ours,
     /// A library of others, next to our library that asks it.
@@ -123,12 +123,12 @@ pub fn check(
     main: u32,
     main_name: &str,
     complaint: &str,
-    preloaded: Library,
+    preloaded: PreloadLibrary,
 ) -> Result<Proven, Failure> {
     let fail = |text: String| Err(Failure { kind: FailureKind::Setting, text });
     let library = match preloaded {
-        Library::Ours => format!("preload-{}", cell.allocator),
-        Library::Other { path, .. } => path.display().to_string(),
+        PreloadLibrary::Ours => format!("preload-{}", cell.allocator),
+        PreloadLibrary::Other { path, .. } => path.display().to_string(),
     };
     let loads: Vec<&ProofLine> = lines.iter().filter(|line| line.at == "load").collect();
     // A process may have become another program by an exec, with another environment.
@@ -162,7 +162,7 @@ pub fn check(
         return fail(format!("{library} in {}: {problem}", load.exe));
     }
     let mut version = load.version.as_str();
-    if let Library::Other { path, version: known } = preloaded {
+    if let PreloadLibrary::Other { path, version: known } = preloaded {
         let real = |path: &Path| path.canonicalize().unwrap_or(path.into());
         if real(Path::new(&load.malloc)) != real(path) {
             let found = if load.malloc.is_empty() { "none" } else { &load.malloc };
@@ -209,8 +209,8 @@ pub fn check(
     }
     let exit = lines.iter().rev().find(|line| line.at == "exit" && line.pid == main);
     match preloaded {
-        Library::Ours => proven.exit = exit.cloned(),
-        Library::Other { .. } => {
+        PreloadLibrary::Ours => proven.exit = exit.cloned(),
+        PreloadLibrary::Other { .. } => {
             let at_exit = |name: &String| exit?.settings.get(name)?.as_str();
             let changed = |(name, wanted): (&String, &String)| {
                 at_exit(name)
@@ -226,10 +226,10 @@ pub fn check(
 }
 
 /// Why a setting is not proven.
-fn not_told(preloaded: Library) -> String {
+fn not_told(preloaded: PreloadLibrary) -> String {
     match preloaded {
-        Library::Ours => "the preloaded library does not read it back".into(),
-        Library::Other { path, .. } => format!("{} has no function that tells it", path.display()),
+        PreloadLibrary::Ours => "the preloaded library does not read it back".into(),
+        PreloadLibrary::Other { path, .. } => format!("{} has no function that tells it", path.display()),
     }
 }
 
@@ -264,10 +264,10 @@ mod tests {
 
     #[test]
     fn a_setting_counts_if_the_main_process_has_read_it_back() {
-        let proven = check(&cell(), &line(""), 7, "/bin/x", "", Library::Ours).unwrap();
+        let proven = check(&cell(), &line(""), 7, "/bin/x", "", PreloadLibrary::Ours).unwrap();
         assert_eq!((proven.version.as_str(), proven.found["narenas"].as_str()), ("5.3", "1"));
         assert!(proven.unproven.is_empty() && proven.exit.is_none());
-        let proven = check(&cell(), &line("narenas>other"), 7, "/bin/x", "", Library::Ours).unwrap();
+        let proven = check(&cell(), &line("narenas>other"), 7, "/bin/x", "", PreloadLibrary::Ours).unwrap();
         assert!(proven.unproven.contains_key("narenas"));
     }
 
@@ -275,7 +275,14 @@ mod tests {
     fn a_budget_counts_if_it_has_a_limit() {
         let cell = |budget: &str| Cell { settings: [(MEMORY_BUDGET.to_string(), budget.to_string())].into(), ..cell() };
         let check = |budget: &str, found: &str| {
-            check(&cell(budget), &line(&format!("\"settings\">{found}\"settings\"")), 7, "/bin/x", "", Library::Ours)
+            check(
+                &cell(budget),
+                &line(&format!("\"settings\">{found}\"settings\"")),
+                7,
+                "/bin/x",
+                "",
+                PreloadLibrary::Ours,
+            )
         };
         let proven = check("container", r#""memory_budget":{"limit":1000},"#).unwrap();
         assert!(proven.found[MEMORY_BUDGET] == "container" && proven.unproven.is_empty());
@@ -305,7 +312,7 @@ mod tests {
             if !said.contains("found only") {
                 lines.iter_mut().for_each(|line| line.exe = "/bin/y".into());
             }
-            let failure = check(&cell(), &lines, 7, "/bin/y", loader, Library::Ours).unwrap_err();
+            let failure = check(&cell(), &lines, 7, "/bin/y", loader, PreloadLibrary::Ours).unwrap_err();
             assert_eq!(failure.kind, FailureKind::Setting);
             assert!(failure.text.contains(said), "{} has no {said}", failure.text);
         }
@@ -319,7 +326,7 @@ mod tests {
             let text = format!(r#"{{"at":"exit","pid":7,"settings":{{"narenas":"{exit}"}}}}"#);
             lines.push(serde_json::from_str(&text).unwrap());
         }
-        check(&cell, &lines, 7, "/bin/x", "", Library::Other { path: Path::new("/lib/j.so"), version: "9" })
+        check(&cell, &lines, 7, "/bin/x", "", PreloadLibrary::Other { path: Path::new("/lib/j.so"), version: "9" })
     }
 
     #[test]
@@ -346,7 +353,7 @@ mod tests {
         cell.allocator = "mesh".into();
         let lines = line("\"jemalloc\",\"version\":\"5.3\">\"mesh\",\"malloc\":\"/lib/m.so\"");
         let lines = [ProofLine { settings: BTreeMap::new(), ..lines[0].clone() }];
-        let library = |version| Library::Other { path: Path::new("/lib/m.so"), version };
+        let library = |version| PreloadLibrary::Other { path: Path::new("/lib/m.so"), version };
         let proven = check(&cell, &lines, 7, "/bin/x", "", library("1.0")).unwrap();
         assert_eq!(proven.version, "1.0");
         assert_eq!(proven.unproven["narenas"], "/lib/m.so has no function that tells it");

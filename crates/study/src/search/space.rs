@@ -9,10 +9,10 @@ use std::time::Duration;
 use crate::program::runtimes;
 use allocanary_facts::THREAD_IDLE;
 use allocanary_facts::dimension::Dimension;
-use allocanary_facts::dimension::Stage;
-use allocanary_facts::dimension::Stage::Alone;
-use allocanary_facts::dimension::Stage::First;
-use allocanary_facts::dimension::Stage::Second;
+use allocanary_facts::dimension::DimensionStage;
+use allocanary_facts::dimension::DimensionStage::Alone;
+use allocanary_facts::dimension::DimensionStage::First;
+use allocanary_facts::dimension::DimensionStage::Second;
 use allocanary_facts::our_names;
 use allocanary_facts::ours;
 use allocanary_rows::Candidate;
@@ -140,7 +140,7 @@ impl<'a> Space<'a> {
     }
 
     /// The dimensions of an allocator in a stage.
-    fn rows(&self, allocator: &'a str, stage: Stage) -> Vec<&'static Dimension> {
+    fn rows(&self, allocator: &'a str, stage: DimensionStage) -> Vec<&'static Dimension> {
         let runtime = self.runtime.filter(|_| allocator == "own");
         let tables = [Some(self.table(allocator)), runtime];
         tables.into_iter().flatten().flat_map(|table| rows(table, stage)).collect()
@@ -273,7 +273,7 @@ impl<'a> Space<'a> {
     }
 }
 
-fn rows(allocator: &str, stage: Stage) -> impl Iterator<Item = &'static Dimension> + use<'_> {
+fn rows(allocator: &str, stage: DimensionStage) -> impl Iterator<Item = &'static Dimension> + use<'_> {
     dimensions().filter(move |(name, row)| *name == allocator && row.stage == stage).map(|(_, row)| row)
 }
 

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use allocanary_cell::workload::{Outcome, Phase, Setup, Stage, Workload, parameter};
+use allocanary_cell::workload::{Outcome, Phase, Setup, Workload, WorkloadStage, parameter};
 use allocanary_facts::setting::SettingKind;
 use kube_canary::canary;
 use kube_canary::options::Options;
@@ -46,7 +46,7 @@ pub const WORKLOAD: Workload = Workload {
 const COUNT: SettingKind = SettingKind::Number { min: 1, max: 100_000 };
 const WAIT: SettingKind = SettingKind::Time { min: 1, max: 600_000 };
 
-fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
+fn run(setup: &Setup, stage: &mut dyn WorkloadStage) -> Result<Outcome, String> {
     let (peers, scrapes) = (setup.number("peers")?, setup.number("scrapes")?);
     let (interval, idle) = (setup.time("interval")?, setup.time("settle")?);
     let servers = match setup.number("servers")? {

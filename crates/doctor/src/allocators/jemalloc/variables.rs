@@ -7,10 +7,10 @@ use allocanary_facts::setting::{Setting, SettingKind, also, c_number as number};
 
 use super::links::{A_FILE, LINKS};
 use crate::seen::Libraries;
-use crate::variables::{Assignment, Variables, perhaps, refused, settings};
+use crate::variables::{VariableSetting, Variables, perhaps, refused, settings};
 
 /// The settings in its variables and links.
-pub(super) fn assignments(variables: &Variables, libraries: &Libraries) -> Vec<Assignment> {
+pub(super) fn assignments(variables: &Variables, libraries: &Libraries) -> Vec<VariableSetting> {
     let mut found = Vec::new();
     // A link is read right before the variable of the same build.
     for name in LINKS.into_iter().flat_map(|(link, variable)| [link, variable]) {
@@ -23,23 +23,30 @@ pub(super) fn assignments(variables: &Variables, libraries: &Libraries) -> Vec<A
 
 /// Whether jemalloc ends a program at its start because of a problem in `variable`. `abort_conf` in any variable
 /// enables this. A clipped value is not a problem for jemalloc.
-pub(super) fn aborts(all: &[Assignment], variable: &str, read: &dyn Fn(&str) -> bool) -> Option<String> {
-    let read: Vec<Assignment> = all.iter().filter(|one| read(&one.variable)).cloned().collect();
+pub(super) fn aborts(all: &[VariableSetting], variable: &str, read: &dyn Fn(&str) -> bool) -> Option<String> {
+    let read: Vec<VariableSetting> = all.iter().filter(|one| read(&one.variable)).cloned().collect();
     let asked = settings(&read, NAME).get("abort_conf").is_some_and(|value| value == "true");
-    let wrong = |one: &Assignment| one.allocator == NAME && one.variable == variable && one.becomes.is_none();
+    let wrong = |one: &VariableSetting| one.allocator == NAME && one.variable == variable && one.becomes.is_none();
     (asked && read.iter().any(wrong))
         .then(|| "abort_conf:true makes jemalloc end the program at its start because of this".to_string())
 }
 
 /// jemalloc stops at the first text that is not `name:value`, and skips unknown names.
-fn read(variable: &str, text: &str, libraries: &Libraries, found: &mut Vec<Assignment>) {
+fn read(variable: &str, text: &str, libraries: &Libraries, found: &mut Vec<VariableSetting>) {
     let mut add = |key: &str, value: &str, problem: Option<Problem>| {
         let variable = variable.to_string();
         let (problem, becomes) = match problem {
             Some(Problem { text, becomes }) => (Some(text), becomes),
             None => (None, Some(value.to_string())),
         };
-        found.push(Assignment { allocator: NAME, variable, key: key.into(), value: value.into(), becomes, problem });
+        found.push(VariableSetting {
+            allocator: NAME,
+            variable,
+            key: key.into(),
+            value: value.into(),
+            becomes,
+            problem,
+        });
     };
     for pair in text.split(',') {
         let name = |key: &str| !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');

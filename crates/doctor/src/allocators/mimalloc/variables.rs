@@ -4,7 +4,7 @@ use allocanary_facts::mimalloc::{NAME, OLD, SETTINGS};
 
 use crate::flavour::Flavour;
 use crate::seen::Libraries;
-use crate::variables::{Assignment, Effect, Variables, assignment, not_here, perhaps, refused};
+use crate::variables::{Effect, VariableSetting, Variables, assignment, not_here, perhaps, refused};
 
 pub(super) const FLAVOUR: Flavour = Flavour::Named(NAME);
 
@@ -23,7 +23,7 @@ pub(super) fn reader(variable: &str, _: &str, subject: Option<&[Flavour]>) -> Op
 }
 
 /// The settings in them.
-pub(super) fn assignments(variables: &Variables, libraries: &Libraries) -> Vec<Assignment> {
+pub(super) fn assignments(variables: &Variables, libraries: &Libraries) -> Vec<VariableSetting> {
     let assigned = |(name, value): (&String, &String)| {
         let key = name.to_ascii_lowercase();
         key.strip_prefix(PREFIX).map(|key| assigned(name, key, value, libraries))
@@ -31,7 +31,7 @@ pub(super) fn assignments(variables: &Variables, libraries: &Libraries) -> Vec<A
     variables.iter().filter_map(assigned).collect()
 }
 
-fn assigned(variable: &str, key: &str, value: &str, libraries: &Libraries) -> Assignment {
+fn assigned(variable: &str, key: &str, value: &str, libraries: &Libraries) -> VariableSetting {
     let key = OLD.iter().find(|(old, _)| *old == key).map_or(key, |(_, new)| new);
     let problem = match SETTINGS.iter().find(|setting| setting.name == key) {
         Some(_) if libraries.has_option(key) == Some(false) => {

@@ -7,7 +7,7 @@ use allocanary_facts::system::{CHECK, NAME, TUNABLE, TUNABLES, VARIABLES, settin
 
 use crate::flavour::Flavour;
 use crate::seen::Libraries;
-use crate::variables::{Assignment, Effect, Variables, assignment, not_here, perhaps, refused};
+use crate::variables::{Effect, VariableSetting, Variables, assignment, not_here, perhaps, refused};
 
 /// The older variables, each with its tunable.
 fn older() -> impl Iterator<Item = (&'static str, &'static str)> {
@@ -40,7 +40,7 @@ pub(super) fn reader(variable: &str, value: &str, subject: Option<&[Flavour]>) -
 }
 
 /// The settings in them. The tunable takes precedence over the older variable, whichever comes first.
-pub(super) fn assignments(variables: &Variables, _: &Libraries) -> Vec<Assignment> {
+pub(super) fn assignments(variables: &Variables, _: &Libraries) -> Vec<VariableSetting> {
     let mut found = Vec::new();
     for (name, key) in older() {
         if let Some(value) = variables.get(name) {
@@ -57,7 +57,7 @@ pub(super) fn assignments(variables: &Variables, _: &Libraries) -> Vec<Assignmen
     found
 }
 
-fn assigned(variable: &str, key: &str, value: &str) -> Assignment {
+fn assigned(variable: &str, key: &str, value: &str) -> VariableSetting {
     let all = settings();
     let setting = all.iter().find(|setting| setting.name == key);
     let problem = match setting {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use allocanary_facts::dimension::Dimension;
-use allocanary_facts::dimension::Stage::{Alone, First, Second};
+use allocanary_facts::dimension::DimensionStage::{Alone, First, Second};
 
 /// The rows of each runtime, by its name.
 pub const ALL: &[(&str, &[Dimension])] =
