@@ -1,7 +1,7 @@
 //! Whether the pages of a reading are those that the kernel counts. They are not if memory moved while its pages were read, as
 //! `mremap` does it, or if it is of a kind that has no page states.
 
-use crate::{Kernel, PAGE, Reading};
+use crate::{KernelCounts, PAGE, Reading};
 
 /// The resident bytes may differ from the kernel's count by one part in this many, plus the bytes of `FEW`. Kernels
 /// before 6.17 also have up to 64 pages for each processor that are not counted yet.
@@ -16,7 +16,7 @@ fn may(count: u64) -> u64 {
 }
 
 /// The problem, if the pages do not agree with what the kernel counted at the same time.
-pub(crate) fn apart(reading: &Reading, kernel: [Kernel; 2]) -> Option<String> {
+pub(crate) fn apart(reading: &Reading, kernel: [KernelCounts; 2]) -> Option<String> {
     let counts = kernel.map(|kernel| kernel.resident);
     let (least, most) = (counts[0].min(counts[1]), counts[0].max(counts[1]));
     let fits = reading.resident + may(least) >= least && reading.resident <= most + may(most);

@@ -71,7 +71,7 @@ fn has(bytes: &[u8], backwards: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Kernel, Subject};
+    use crate::{KernelCounts, Subject};
     use allocanary_walkers::fake::Fake;
 
     fn reading(mark: &[u8], unknown: u64) -> Reading {
@@ -85,7 +85,7 @@ mod tests {
         let fake = fake.done();
         let process = Subject { executable: "/opt/program".into(), ..Subject::default() };
         let mut reading =
-            Reading::of(process, 0, Kernel::default(), &crate::counted::counted_of(&fake), &fake, Vec::new());
+            Reading::of(process, 0, KernelCounts::default(), &crate::counted::counted_of(&fake), &fake, Vec::new());
         name(&mut reading, &fake);
         reading
     }

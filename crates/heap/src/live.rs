@@ -12,7 +12,7 @@ use allocanary_process::{Files, Name, Opened, ProcessTrouble, open, text, thread
 use crate::Run;
 use crate::copies::{self, Ended, Range};
 use crate::states::states;
-use crate::{Fact, Kernel, Mapping, Memory, PAGE, Pages, Piece, State, ThreadId, files, parse_maps};
+use crate::{Fact, KernelCounts, Mapping, Memory, PAGE, Pages, Piece, State, ThreadId, files, parse_maps};
 
 /// From the thread pointer to the list of robust locks, in every glibc on x86-64 from 2.27 on.
 const FROM_POINTER_TO_ROBUST_LIST: u64 = 0x2e0;
@@ -25,7 +25,7 @@ pub struct LiveProcess {
     mappings: Vec<Mapping>,
     threads: Vec<ThreadId>,
     pages: Pages,
-    kernel: [Kernel; 2],
+    kernel: [KernelCounts; 2],
     until: Option<Instant>,
     late: Cell<bool>,
     cut: Cell<bool>,
@@ -52,9 +52,9 @@ impl LiveProcess {
             return Err(ProcessTrouble::Late(pid));
         }
         let trouble = |what: &'static str, error: io::Error| ProcessTrouble::of(pid, what, error);
-        let before = Kernel::of(pid).map_err(|error| trouble("reading its counts", error))?;
+        let before = KernelCounts::of(pid).map_err(|error| trouble("reading its counts", error))?;
         let (mappings, pages) = looked_at(pid, until).map_err(|(what, error)| trouble(what, error))?;
-        let after = Kernel::of(pid).map_err(|error| trouble("reading its counts", error))?;
+        let after = KernelCounts::of(pid).map_err(|error| trouble("reading its counts", error))?;
         let all = threads(pid).map_err(|error| trouble("reading its threads", error))?;
         let memory = open(pid, Name::Mem).map_err(|error| trouble("opening its memory", error))?;
         let (threads, kernel, files) = (Vec::new(), [before, after], files.clone());
@@ -75,7 +75,7 @@ impl LiveProcess {
     }
 
     /// The kernel's counts just before and just after the states of the pages were read.
-    pub fn kernel(&self) -> [Kernel; 2] {
+    pub fn kernel(&self) -> [KernelCounts; 2] {
         self.kernel
     }
 

@@ -36,7 +36,7 @@ pub struct Reading {
     #[serde(rename = "resident_bytes")]
     pub resident: u64,
     /// The kernel's counts.
-    pub kernel: Kernel,
+    pub kernel: KernelCounts,
     /// The heaps of `malloc`s.
     pub heaps: Vec<Heap>,
     /// The memory that is not in heaps.
@@ -51,7 +51,7 @@ pub struct Reading {
 
 /// The kernel's counts, in bytes, just after the states of the pages were read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Kernel {
+pub struct KernelCounts {
     /// Resident bytes.
     #[serde(rename = "resident_bytes")]
     pub resident: u64,
@@ -183,11 +183,11 @@ pub struct RemedyForecast {
     pub at_most: bool,
 }
 
-impl Kernel {
+impl KernelCounts {
     /// Reads the counts of a process. This does not lock its address space.
-    pub fn of(pid: u32) -> std::io::Result<Kernel> {
+    pub fn of(pid: u32) -> std::io::Result<KernelCounts> {
         let status = status(pid)?;
-        Ok(Kernel {
+        Ok(KernelCounts {
             // Reserved huge pages are pages of mappings.
             resident: status.all_resident().unwrap_or(0),
             anonymous: status.anonymous.unwrap_or(0),
@@ -203,7 +203,7 @@ impl Reading {
     pub fn of(
         process: Subject,
         taken: u64,
-        kernel: Kernel,
+        kernel: KernelCounts,
         counted: &[MappingCount],
         memory: &dyn Memory,
         walks: Vec<Result<Walk, Unknown>>,
@@ -228,7 +228,7 @@ impl Reading {
             taken,
             stopped: None,
             resident: heaps.iter().map(|heap| heap.resident).chain(areas.iter().map(|area| area.resident)).sum(),
-            kernel: Kernel {
+            kernel: KernelCounts {
                 share: counted.iter().map(|one| one.share).sum(),
                 lazy: counted.iter().map(|one| one.lazy).sum(),
                 ..kernel

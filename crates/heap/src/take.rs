@@ -11,7 +11,7 @@ use allocanary_sys::proc::Stat;
 use crate::apart::apart;
 use crate::counted::add_shares;
 use crate::{
-    CoreFile, Kernel, LiveProcess, MappingCount, Memory, ProcessTrouble, Reading, State, Subject, Unknown, Walk,
+    CoreFile, KernelCounts, LiveProcess, MappingCount, Memory, ProcessTrouble, Reading, State, Subject, Unknown, Walk,
     Walked, best_of, counted, inside, parse_smaps, shares, walk_all,
 };
 use allocanary_walkers::{AllocatorMark, KNOWN, build_id};
@@ -191,7 +191,7 @@ pub fn take_core(path: &Path, time: Duration) -> Result<Reading, ProcessTrouble>
     let counted: Vec<MappingCount> = counted(core.mappings(), core.pages()).into_iter().map(alone).collect();
     let sum = |of: &dyn Fn(&&MappingCount) -> bool| counted.iter().filter(of).map(|one| one.resident).sum();
     let (resident, anonymous) = (sum(&|_| true), sum(&|one| one.mapping.writable));
-    let kernel = Kernel { resident, anonymous, ..Kernel::default() };
+    let kernel = KernelCounts { resident, anonymous, ..KernelCounts::default() };
     let taken = core.written * 1000;
     let subject = Subject {
         pid: core.pid,

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use allocanary_process::status;
 use allocanary_sys::proc::Status;
 
-use crate::{Area, Kernel, ProcessTrouble, Reading, SCHEMA, Sort, Subject};
+use crate::{Area, KernelCounts, ProcessTrouble, Reading, SCHEMA, Sort, Subject};
 
 impl Reading {
     /// The resident bytes, from the counts in `/proc/PID/status`. Nothing of the process's memory is read, and nothing
@@ -45,7 +45,7 @@ fn of(process: Subject, status: &Status, taken: u64, problem: String) -> Reading
         process,
         stopped: None,
         resident,
-        kernel: Kernel { resident, share: None, anonymous, lazy: None, swapped: status.swapped.unwrap_or(0) },
+        kernel: KernelCounts { resident, share: None, anonymous, lazy: None, swapped: status.swapped.unwrap_or(0) },
         heaps: Vec::new(),
         areas: areas.into_iter().filter(|area| area.resident > 0).collect(),
         undivided: Vec::new(),

@@ -13,13 +13,13 @@ const TRIES: u8 = 2;
 
 /// What was asked.
 #[derive(Clone, Debug, Default)]
-pub struct Asking {
+pub struct ChildRequest {
     last: Option<Duration>,
     failures: u32,
     asked: BTreeMap<String, u8>,
 }
 
-impl Asking {
+impl ChildRequest {
     /// Whether it is asked now, if these have no name.
     pub fn is_due(&self, now: Duration, unnamed: &BTreeSet<String>) -> bool {
         let is_new = |id: &String| self.asked.get(id).is_none_or(|times| *times < TRIES);
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn it_is_asked_at_once_only_for_what_is_new() {
-        let mut asking = Asking::default();
+        let mut asking = ChildRequest::default();
         let mut now = AGAIN;
         assert!(asking.is_due(now, &ids(&[])), "the first time");
         for _ in 0..TRIES {
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn one_that_is_away_is_asked_more_and_more_seldom() {
-        let mut asking = Asking::default();
+        let mut asking = ChildRequest::default();
         asking.answered(AGAIN, &ids(&[]));
         let mut pauses = Vec::new();
         for _ in 0..6 {

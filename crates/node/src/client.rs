@@ -54,7 +54,7 @@ pub fn runtime() -> Result<tokio::runtime::Runtime, String> {
 }
 
 /// What is sent to a server: its type, and the bytes.
-pub type Sent = (&'static str, Bytes);
+pub type HttpBody = (&'static str, Bytes);
 
 /// What the server answers. The error names the URL, and what was wanted.
 pub async fn fetch(url: &str, trust: &Trust) -> Result<Bytes, String> {
@@ -63,11 +63,11 @@ pub async fn fetch(url: &str, trust: &Trust) -> Result<Bytes, String> {
 
 /// What the server answers to this.
 #[cfg(feature = "otlp")]
-pub async fn post(url: &str, sent: Sent) -> Result<Bytes, String> {
+pub async fn post(url: &str, sent: HttpBody) -> Result<Bytes, String> {
     within(url, &Trust::default(), Some(sent)).await
 }
 
-async fn within(url: &str, trust: &Trust, sent: Option<Sent>) -> Result<Bytes, String> {
+async fn within(url: &str, trust: &Trust, sent: Option<HttpBody>) -> Result<Bytes, String> {
     let told = |error: String| format!("{url}: {error}");
     match timeout(WITHIN, ask(url, trust, sent)).await {
         Ok(answer) => answer.map_err(told),
@@ -100,7 +100,7 @@ pub fn fetch_all(urls: &[String], trust: &Trust) -> Result<Vec<Result<Bytes, Str
     })
 }
 
-async fn ask(url: &str, trust: &Trust, sent: Option<Sent>) -> Result<Bytes, String> {
+async fn ask(url: &str, trust: &Trust, sent: Option<HttpBody>) -> Result<Bytes, String> {
     let uri: Uri = bracketed(url).parse().map_err(|error| format!("wanted http://HOST:PORT/PATH: {error}"))?;
     let host = uri.host().ok_or("wanted http://HOST:PORT/PATH, found no host")?.to_string();
     let secure = match uri.scheme_str() {
@@ -146,7 +146,7 @@ fn is_this_machine(host: &str) -> bool {
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-fn request(uri: &Uri, trust: &Trust, sent: Option<Sent>) -> Result<Request<Full<Bytes>>, String> {
+fn request(uri: &Uri, trust: &Trust, sent: Option<HttpBody>) -> Result<Request<Full<Bytes>>, String> {
     let path = uri.path_and_query().map_or("/", |path| path.as_str());
     let authority = uri.authority().map_or("", |authority| authority.as_str());
     let mut request = match &sent {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use allocanary_rows::fleet::{NodeReport, Sent};
+use allocanary_rows::fleet::{NodeReport, OtlpDelivery};
 use bytes::Bytes;
 
 use crate::metrics;
@@ -44,7 +44,7 @@ impl PublishedReport {
 pub struct Desk {
     shown: Mutex<Arc<PublishedReport>>,
     told: Mutex<Option<Result<PodNames, String>>>,
-    sent: Mutex<Option<Sent>>,
+    sent: Mutex<Option<OtlpDelivery>>,
     #[cfg(feature = "otlp")]
     news: tokio::sync::Notify,
 }
@@ -81,12 +81,12 @@ impl Desk {
 
     /// Says what was sent so far.
     #[cfg(feature = "otlp")]
-    pub fn send(&self, sent: Sent) {
+    pub fn send(&self, sent: OtlpDelivery) {
         *lock(&self.sent) = Some(sent);
     }
 
     /// What was sent so far; `None` if nothing is to be sent.
-    pub fn sent(&self) -> Option<Sent> {
+    pub fn sent(&self) -> Option<OtlpDelivery> {
         lock(&self.sent).clone()
     }
 

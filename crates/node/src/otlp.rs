@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use allocanary_rows::fleet::{NodeReport, Sent};
+use allocanary_rows::fleet::{NodeReport, OtlpDelivery};
 use bytes::Bytes;
 use hyper::Uri;
 use opentelemetry_proto::tonic::collector::metrics::v1::{ExportMetricsServiceRequest, ExportMetricsServiceResponse};
@@ -64,7 +64,7 @@ impl Sender {
 
     /// Sends each report of a new count, for ever.
     pub async fn send(self, desk: Arc<Desk>) {
-        let (mut sent, mut last) = (Sent::default(), 0);
+        let (mut sent, mut last) = (OtlpDelivery::default(), 0);
         loop {
             desk.send(sent.clone());
             desk.news().await;
@@ -84,7 +84,7 @@ impl Sender {
     }
 
     /// Sends some. After one that does not arrive the others are not tried.
-    async fn send_all(&self, pieces: Vec<Piece>, sent: &mut Sent) {
+    async fn send_all(&self, pieces: Vec<Piece>, sent: &mut OtlpDelivery) {
         sent.problem.clear();
         let mut is_lost = false;
         for (request, points) in pieces {

@@ -168,11 +168,11 @@ fn partly(rejected_data_points: i64, why: &str) -> Vec<u8> {
 }
 
 /// What became of a report of four requests.
-fn sent(url: &str) -> Sent {
+fn sent(url: &str) -> OtlpDelivery {
     let sender = Sender::new(url).unwrap();
     let mut pieces = sender.pieces(&report(1500)).unwrap();
     pieces.truncate(3);
-    let mut sent = Sent { problem: "of the last time".into(), ..Sent::default() };
+    let mut sent = OtlpDelivery { problem: "of the last time".into(), ..OtlpDelivery::default() };
     crate::client::runtime().unwrap().block_on(sender.send_all(pieces, &mut sent));
     sent
 }
@@ -188,7 +188,11 @@ fn what_a_receiver_refuses_is_counted_and_told() {
     assert_eq!((told.accepted, told.rejected, told.failed), (2000 + 1995, 5 + 2000, 0));
     assert!(told.problem.ends_with("/base/v1/metrics: 2000 points were refused: no"), "{told:?}");
     let (url, served) = receiver(vec![("200 OK", Vec::new()), ("200 OK", Vec::new()), ("200 OK", Vec::new())]);
-    assert_eq!(sent(&url), Sent { accepted: 6000, ..Sent::default() }, "an old problem is told no longer");
+    assert_eq!(
+        sent(&url),
+        OtlpDelivery { accepted: 6000, ..OtlpDelivery::default() },
+        "an old problem is told no longer"
+    );
     served.join().unwrap();
 }
 

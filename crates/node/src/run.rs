@@ -13,7 +13,7 @@ use allocanary_rows::fleet::{Machine, NodeReport};
 use allocanary_sys::proc::Status;
 
 use crate::agent::Agent;
-use crate::asking::Asking;
+use crate::asking::ChildRequest;
 use crate::client::{Trust, fetch, runtime};
 use crate::costs::{Clock, Costs, Work, resident};
 use crate::desk::{Desk, PublishedReport, pages};
@@ -24,7 +24,7 @@ use crate::otlp::Sender;
 use crate::profiles::{self, ProfileRequest};
 use crate::schedule::AgentStep;
 use crate::server::serve;
-use crate::world::{Kernel, World};
+use crate::world::{HostKernel, World};
 
 pub use crate::desk::Show;
 
@@ -154,7 +154,7 @@ impl<'a, W: World> Runner<'a, W> {
 /// Counts once, reads every heap once that is worth it, and returns the report. The budget does not count here: somebody waits. Without an
 /// answer of the kubelet pods have their UIDs, and a problem says why.
 pub fn once(options: &Options, look: &mut dyn Look) -> Result<NodeReport, String> {
-    once_in(Kernel::new(), options, look)
+    once_in(HostKernel::new(), options, look)
 }
 
 fn once_in<W: World>(world: W, options: &Options, look: &mut dyn Look) -> Result<NodeReport, String> {
@@ -171,7 +171,7 @@ fn once_in<W: World>(world: W, options: &Options, look: &mut dyn Look) -> Result
 
 /// Runs until the process ends. The error is that of the start.
 pub fn run(options: Options, listener: TcpListener, look: &mut dyn Look, show: Show) -> Result<(), String> {
-    run_in(Kernel::new(), options, listener, look, show)
+    run_in(HostKernel::new(), options, listener, look, show)
 }
 
 fn run_in<W: World>(
@@ -268,7 +268,7 @@ fn work<W: World>(runner: &mut Runner<W>, desk: &Desk, asks: &Receiver<ProfileRe
 /// Asks the kubelet for names. One that is away, slow or lies is asked again later, and the names that are known stay.
 async fn ask_names(url: String, trust: Trust, desk: Arc<Desk>) {
     let begun = Instant::now();
-    let mut asking = Asking::default();
+    let mut asking = ChildRequest::default();
     loop {
         let shown = desk.shown();
         if asking.is_due(begun.elapsed(), &shown.nameless) {

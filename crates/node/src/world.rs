@@ -72,7 +72,7 @@ impl Charged {
 
 /// The kernel.
 #[derive(Clone, Debug)]
-pub struct Kernel {
+pub struct HostKernel {
     /// Where the groups of the host are, if that is known.
     mount: Option<String>,
     /// Whether the lists of this process have paths of a name space of its own: `/` is its own group there, and not the host's root.
@@ -85,10 +85,10 @@ const OF_HOST: &str = "/proc/1/root/sys/fs/cgroup";
 /// The name space of groups that each kernel begins with.
 const FIRST: &str = "cgroup:[4026531835]";
 
-impl Kernel {
+impl HostKernel {
     /// Control groups are where the host has them mounted. Where the first process may not be asked, they are where this process has them
     /// mounted, unless those are of a name space of its own.
-    pub fn new() -> Kernel {
+    pub fn new() -> HostKernel {
         let space = |path: String| fs::read_link(path).ok();
         let is_apart = match (space(own_path(File::CgroupSpace)), space(path(1, File::CgroupSpace))) {
             (Some(own), Some(first)) => own != first,
@@ -98,7 +98,7 @@ impl Kernel {
         };
         let booted = stat::booted(&read_whole("/proc/stat").unwrap_or_default()).unwrap_or(0);
         let of_host = fs::read_dir(OF_HOST).is_ok().then_some(OF_HOST);
-        Kernel {
+        HostKernel {
             mount: of_host.or((!is_apart).then_some(MOUNT)).map(String::from),
             is_apart,
             booted: booted.saturating_mul(1000),
@@ -106,13 +106,13 @@ impl Kernel {
     }
 }
 
-impl Default for Kernel {
-    fn default() -> Kernel {
-        Kernel::new()
+impl Default for HostKernel {
+    fn default() -> HostKernel {
+        HostKernel::new()
     }
 }
 
-impl World for Kernel {
+impl World for HostKernel {
     fn pids(&self) -> Vec<u32> {
         pids::pids()
     }
@@ -173,7 +173,7 @@ impl World for Kernel {
     }
 }
 
-impl Kernel {
+impl HostKernel {
     /// Whether the group by which processors are limited was found, or is the root, which has no limit.
     fn knows_cpu(&self, listed: &str, there: &str) -> bool {
         let of_cpu = |line: &&str| line.split(':').nth(1).is_some_and(|all| all.split(',').any(|one| one == "cpu"));
@@ -211,8 +211,8 @@ mod tests {
         mount
     }
 
-    fn kernel(mount: Option<&tempfile::TempDir>, is_apart: bool) -> Kernel {
-        Kernel { mount: mount.map(|mount| mount.path().to_str().unwrap().into()), is_apart, booted: 0 }
+    fn kernel(mount: Option<&tempfile::TempDir>, is_apart: bool) -> HostKernel {
+        HostKernel { mount: mount.map(|mount| mount.path().to_str().unwrap().into()), is_apart, booted: 0 }
     }
 
     #[test]

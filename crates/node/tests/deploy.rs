@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use allocanary_node::metrics;
-use allocanary_rows::fleet::{Bound, ContainerState, NodeReport, Own, PARTS, Parts, Sent};
+use allocanary_rows::fleet::{Bound, ContainerState, NodeReport, OtlpDelivery, Own, PARTS, Parts};
 use allocanary_testing::skipped::skipped;
 
 const RUNBOOKS: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/deploy/node/monitoring/runbooks.md");
@@ -52,7 +52,7 @@ fn told() -> BTreeSet<String> {
         bounds: vec![Bound { remedy: "give-back".into(), bytes: 1, exact: true }],
         ..ContainerState::default()
     };
-    let own = Own { names: some, sent: Some(Sent::default()), ..Own::default() };
+    let own = Own { names: some, sent: Some(OtlpDelivery::default()), ..Own::default() };
     let page = metrics::page(Arc::new(NodeReport { rows: vec![row], own, taken: 1, ..NodeReport::default() })).unwrap();
     let lines = page.lines().filter(|line| !line.starts_with('#'));
     lines.map(|line| line.split(['{', ' ']).next().unwrap().to_string()).collect()

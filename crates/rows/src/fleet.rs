@@ -7,5 +7,5 @@ mod workloads;
 
 pub use allocanary_text::parts::{PARTS, Part, Parts};
 pub use parts::now;
-pub use report::{Bound, ContainerState, Follows, Machine, NodeReport, Own, SCHEMA, Sent};
+pub use report::{Bound, ContainerState, Follows, Machine, NodeReport, OtlpDelivery, Own, SCHEMA};
 pub use workloads::{Fleet, Workload, of_replica};

@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use super::heap::sampled;
-use super::reader::{Asked, Asking, ContentsSource, functions};
+use super::reader::{Asked, ContentsOptions, ContentsSource, functions};
 use super::who::process;
 use super::{doctor, node};
 use allocanary_contents::ContentsRequest;
@@ -71,7 +71,7 @@ fn answer(text: &str, left: &mut Left) -> String {
         Ok(Asked::Profile { pid, named }) => {
             serde_json::to_string(&node::profile::pprof(pid, named)).map_err(|error| error.to_string())
         }
-        Ok(Asked::Contents { of, wanted: Asking { stopped, limit, texts, addresses }, time }) => {
+        Ok(Asked::Contents { of, wanted: ContentsOptions { stopped, limit, texts, addresses }, time }) => {
             let how = if stopped { ReadMode::Stopped } else { ReadMode::Running };
             let wanted = ContentsRequest { how, limit, holders: true, texts, addresses };
             let mut found = match &of {

@@ -12,7 +12,7 @@ use allocanary_rows::fleet::{ContainerState, Fleet};
 use allocanary_screens::views::fleet;
 use allocanary_text::outside::harmless;
 use allocanary_text::paste::Words;
-use cluster::{Agent, Cluster, Pod};
+use cluster::{AgentPod, Cluster, Pod};
 use serde_json::{Value, json};
 
 /// Agents that are asked at once.
@@ -59,7 +59,7 @@ fn top(cluster: &Cluster, flags: &KubeFlags) -> Result<ExitCode> {
 }
 
 /// The agent of a pod's node, and the pod's process with the most memory.
-fn process(cluster: &Cluster, flags: &KubeFlags) -> Result<(Agent, u32)> {
+fn process(cluster: &Cluster, flags: &KubeFlags) -> Result<(AgentPod, u32)> {
     let pod = pod(cluster, flags)?;
     let agents = cluster.agents(&flags.agents).map_err(Error::Input)?;
     let Some(agent) = agents.into_iter().find(|agent| agent.node == pod.node) else {

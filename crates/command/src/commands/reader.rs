@@ -43,7 +43,7 @@ pub(super) enum Asked {
     #[cfg(target_arch = "x86_64")]
     Walks(walks::WalkQuestion),
     /// What its heap contains.
-    Contents { of: ContentsSource, wanted: Asking, time: Duration },
+    Contents { of: ContentsSource, wanted: ContentsOptions, time: Duration },
 }
 
 /// Where the contents are read from.
@@ -66,7 +66,7 @@ impl ContentsSource {
 
 /// How the contents are read, and what is returned.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-pub struct Asking {
+pub struct ContentsOptions {
     /// Whether the process is stopped.
     pub stopped: bool,
     /// The most bytes that are copied.
@@ -157,7 +157,12 @@ pub(super) fn walked(pid: u32) -> walks::Ask {
 const SEARCH: Duration = Duration::from_secs(30);
 
 /// What the heap of a process contains.
-pub fn contents(reader: &mut Reader, of: ContentsSource, wanted: Asking, time: Duration) -> Result<Contents, String> {
+pub fn contents(
+    reader: &mut Reader,
+    of: ContentsSource,
+    wanted: ContentsOptions,
+    time: Duration,
+) -> Result<Contents, String> {
     let about = of.about();
     Ok(ask(reader, &Asked::Contents { of, wanted, time }, about, time)?)
 }

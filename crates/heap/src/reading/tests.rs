@@ -45,7 +45,7 @@ fn reading_of(walks: Vec<Result<Walk, Unknown>>, change: impl Fn(&mut Vec<Mappin
     let memory = Fake::of(MAPS);
     let mut counted = crate::counted::counted_of(&memory);
     change(&mut counted);
-    let kernel = Kernel { resident: counted.iter().map(|one| one.resident).sum(), ..Kernel::default() };
+    let kernel = KernelCounts { resident: counted.iter().map(|one| one.resident).sum(), ..KernelCounts::default() };
     Reading::of(subject(), 200_000, kernel, &counted, &memory, walks)
 }
 

@@ -8,7 +8,7 @@ use crate::give_back::remedy::{Argument, FunctionCall, mallctl};
 
 /// A setting with its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Setting {
+pub enum RuntimeSetting {
     /// Whether jemalloc's own threads purge on time.
     Background(bool),
     /// The time after which dirty pages are purged, in milliseconds; -1 means never.
@@ -17,9 +17,9 @@ pub enum Setting {
     Muzzy(i64),
 }
 
-impl Setting {
+impl RuntimeSetting {
     /// Parses `key=value`.
-    pub fn parse(text: &str) -> Result<Setting, String> {
+    pub fn parse(text: &str) -> Result<RuntimeSetting, String> {
         let wrong = |wanted: &str| format!("--settings: wanted {wanted}; found `{text}`");
         let (key, value) = text.split_once('=').ok_or_else(|| wrong("key=value"))?;
         let time = || match value.parse::<i64>() {
@@ -27,11 +27,11 @@ impl Setting {
             _ => Err(wrong(&format!("{key}= with milliseconds, 0 for at once or -1 for never"))),
         };
         match (key, value) {
-            ("background_thread", "true") => Ok(Setting::Background(true)),
-            ("background_thread", "false") => Ok(Setting::Background(false)),
+            ("background_thread", "true") => Ok(RuntimeSetting::Background(true)),
+            ("background_thread", "false") => Ok(RuntimeSetting::Background(false)),
             ("background_thread", _) => Err(wrong("background_thread=true or =false")),
-            ("dirty_decay_ms", _) => Ok(Setting::Dirty(time()?)),
-            ("muzzy_decay_ms", _) => Ok(Setting::Muzzy(time()?)),
+            ("dirty_decay_ms", _) => Ok(RuntimeSetting::Dirty(time()?)),
+            ("muzzy_decay_ms", _) => Ok(RuntimeSetting::Muzzy(time()?)),
             _ => Err(wrong("background_thread, dirty_decay_ms or muzzy_decay_ms")),
         }
     }
@@ -40,12 +40,12 @@ impl Setting {
     /// arena. An arena that was never used refuses its call.
     pub fn calls(self, arenas: u32) -> Vec<FunctionCall> {
         let (key, value) = match self {
-            Setting::Background(on) => {
+            RuntimeSetting::Background(on) => {
                 let call = mallctl("background_thread", Some(vec![u8::from(on)]), false);
                 return vec![FunctionCall { starts_thread: on, ..call }];
             }
-            Setting::Dirty(time) => ("dirty_decay_ms", time),
-            Setting::Muzzy(time) => ("muzzy_decay_ms", time),
+            RuntimeSetting::Dirty(time) => ("dirty_decay_ms", time),
+            RuntimeSetting::Muzzy(time) => ("muzzy_decay_ms", time),
         };
         let set = |name: String, may_fail| mallctl(&name, Some(value.to_le_bytes().to_vec()), may_fail);
         let each = (0..arenas).map(|arena| set(format!("arena.{arena}.{key}"), true));
@@ -55,9 +55,9 @@ impl Setting {
     /// The setting as in `MALLOC_CONF`.
     pub fn conf(self) -> String {
         match self {
-            Setting::Background(on) => format!("background_thread:{on}"),
-            Setting::Dirty(time) => format!("dirty_decay_ms:{time}"),
-            Setting::Muzzy(time) => format!("muzzy_decay_ms:{time}"),
+            RuntimeSetting::Background(on) => format!("background_thread:{on}"),
+            RuntimeSetting::Dirty(time) => format!("dirty_decay_ms:{time}"),
+            RuntimeSetting::Muzzy(time) => format!("muzzy_decay_ms:{time}"),
         }
     }
 }
@@ -90,18 +90,18 @@ mod tests {
 
     #[test]
     fn settings_are_parsed_and_others_are_refused_by_name() {
-        assert_eq!(Setting::parse("background_thread=true"), Ok(Setting::Background(true)));
-        assert_eq!(Setting::parse("dirty_decay_ms=-1"), Ok(Setting::Dirty(-1)));
-        assert!(Setting::parse("dirty_decay_ms=-2").unwrap_err().contains("-1 for never"));
-        assert!(Setting::parse("narenas=1").unwrap_err().contains("found `narenas=1`"));
-        assert!(Setting::parse("background_thread").unwrap_err().contains("key=value"));
+        assert_eq!(RuntimeSetting::parse("background_thread=true"), Ok(RuntimeSetting::Background(true)));
+        assert_eq!(RuntimeSetting::parse("dirty_decay_ms=-1"), Ok(RuntimeSetting::Dirty(-1)));
+        assert!(RuntimeSetting::parse("dirty_decay_ms=-2").unwrap_err().contains("-1 for never"));
+        assert!(RuntimeSetting::parse("narenas=1").unwrap_err().contains("found `narenas=1`"));
+        assert!(RuntimeSetting::parse("background_thread").unwrap_err().contains("key=value"));
     }
 
     #[test]
     fn a_decay_is_set_for_new_arenas_and_for_each_that_is_there() {
-        let names: Vec<String> = Setting::Dirty(0).calls(2).into_iter().map(|call| call.name).collect();
+        let names: Vec<String> = RuntimeSetting::Dirty(0).calls(2).into_iter().map(|call| call.name).collect();
         assert_eq!(names, ["arenas.dirty_decay_ms", "arena.0.dirty_decay_ms", "arena.1.dirty_decay_ms"]);
-        assert_eq!(Setting::Background(true).calls(2).len(), 1);
+        assert_eq!(RuntimeSetting::Background(true).calls(2).len(), 1);
     }
 
     #[test]

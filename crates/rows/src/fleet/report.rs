@@ -152,7 +152,7 @@ pub struct ContainerState {
 
 /// What became of the points that an agent has sent by OTLP.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sent {
+pub struct OtlpDelivery {
     /// Points that the receiver took.
     pub accepted: u64,
     /// Points that it refused, although it took others that came with them.
@@ -182,7 +182,7 @@ pub struct Own {
     #[serde(rename = "resident_bytes")]
     pub resident: u64,
     /// What was sent by OTLP; `None` if nothing is to be sent.
-    pub sent: Option<Sent>,
+    pub sent: Option<OtlpDelivery>,
     /// Processes that it sees.
     pub processes: u64,
     /// The number of these processes that it may not read.

@@ -10,7 +10,7 @@ use allocanary_inside::give_back::Done;
 use allocanary_inside::give_back::Limits;
 use allocanary_inside::give_back::carry_out;
 use allocanary_inside::give_back::settings::REMEDY;
-use allocanary_inside::give_back::settings::Setting;
+use allocanary_inside::give_back::settings::RuntimeSetting;
 use allocanary_inside::give_back::settings::count_arenas;
 use allocanary_inside::give_back::settings::variable;
 use allocanary_rows::error::Error;
@@ -18,8 +18,8 @@ use allocanary_rows::error::Result;
 
 /// Sets the settings.
 pub fn set(flags: &GiveBackFlags, pid: u32, limits: Limits) -> Result<ExitCode> {
-    let parsed: std::result::Result<Vec<Setting>, String> =
-        flags.settings.iter().map(|text| Setting::parse(text)).collect();
+    let parsed: std::result::Result<Vec<RuntimeSetting>, String> =
+        flags.settings.iter().map(|text| RuntimeSetting::parse(text)).collect();
     let settings = parsed.map_err(|error| Error::Input(format!("give-back: {error}")))?;
     if !flags.yes && !confirmed()? {
         return Ok(ExitCode::from(REFUSED));
@@ -38,7 +38,7 @@ pub fn set(flags: &GiveBackFlags, pid: u32, limits: Limits) -> Result<ExitCode> 
 }
 
 /// Reads how many arenas there are, and makes the calls.
-fn make(pid: u32, settings: &[Setting], limits: Limits) -> std::result::Result<Done, String> {
+fn make(pid: u32, settings: &[RuntimeSetting], limits: Limits) -> std::result::Result<Done, String> {
     let counted = carry_out(pid, REMEDY, &[count_arenas()], limits).map_err(|refusal| refusal.to_string())?;
     failed(&counted)?;
     let out = counted.calls.first().and_then(|made| made.out.first_chunk::<4>().copied());
@@ -59,7 +59,7 @@ fn failed(done: &Done) -> std::result::Result<(), String> {
 }
 
 /// The variable that has the settings for the next start.
-fn keep(settings: &[Setting], function: &str) -> String {
+fn keep(settings: &[RuntimeSetting], function: &str) -> String {
     let conf: Vec<String> = settings.iter().map(|setting| setting.conf()).collect();
     format!("{}={}", variable(function), conf.join(","))
 }
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn the_line_that_keeps_settings_has_them_all() {
-        let settings = [Setting::Background(true), Setting::Dirty(1000)];
+        let settings = [RuntimeSetting::Background(true), RuntimeSetting::Dirty(1000)];
         assert_eq!(keep(&settings, "_rjem_mallctl"), "_RJEM_MALLOC_CONF=background_thread:true,dirty_decay_ms:1000");
     }
 }

@@ -18,7 +18,7 @@ use allocanary_text::units::{parse_bytes, show_duration};
 use super::limits::{memory, time};
 use super::sites;
 use crate::args::HeapFlags;
-use crate::commands::reader::{self, Asking, ContentsSource};
+use crate::commands::reader::{self, ContentsOptions, ContentsSource};
 use crate::commands::terminal;
 
 /// How much of a process may be copied without --copy-limit.
@@ -51,7 +51,7 @@ fn of(flags: &HeapFlags, of: ContentsSource, bytes: u64) -> Result<ExitCode> {
         None => MEMORY + TIMES * bytes.min(limit),
     };
     let trace = flags.trace.as_deref().map(sites::open).transpose()?;
-    let wanted = Asking { stopped: flags.freeze, limit, texts: flags.texts, addresses: trace.is_some() };
+    let wanted = ContentsOptions { stopped: flags.freeze, limit, texts: flags.texts, addresses: trace.is_some() };
     let mut child = Reader::new(allowed);
     let found = reader::contents(&mut child, of, wanted, time(flags)?);
     let mut found = found.map_err(|error| Error::Input(format!("heap: --contents: {error}")))?;

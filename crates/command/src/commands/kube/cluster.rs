@@ -15,7 +15,7 @@ pub struct Cluster {
 
 /// The agent of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Agent {
+pub struct AgentPod {
     /// Its pod.
     pub name: String,
     /// Its namespace.
@@ -82,7 +82,7 @@ struct Port {
 
 impl Cluster {
     /// The agents, by their label, in the order of their nodes.
-    pub fn agents(&self, label: &str) -> Result<Vec<Agent>, String> {
+    pub fn agents(&self, label: &str) -> Result<Vec<AgentPod>, String> {
         let running = ["--field-selector", "status.phase=Running", "-o", "json"];
         let text = self.ask(["get", "pods", "--all-namespaces", "-l", label].into_iter().chain(running))?;
         let told = |error: serde_json::Error| format!("kubectl get pods: wanted a list of pods as JSON: {error}");
@@ -95,21 +95,21 @@ impl Cluster {
         }
         let agent = |one: Listed| {
             let port = one.spec.containers.iter().flat_map(|container| &container.ports).next();
-            Agent {
+            AgentPod {
                 port: port.map_or(PORT, |port| port.container_port),
                 name: one.metadata.name,
                 namespace: one.metadata.namespace,
                 node: one.spec.node_name,
             }
         };
-        let mut agents: Vec<Agent> = pods.into_iter().map(agent).collect();
+        let mut agents: Vec<AgentPod> = pods.into_iter().map(agent).collect();
         agents.sort_by(|one, other| one.node.cmp(&other.node));
         Ok(agents)
     }
 
     /// What an agent tells, through the API server.
-    pub fn report(&self, agent: &Agent) -> Result<NodeReport, String> {
-        let Agent { name, namespace, node, port } = agent;
+    pub fn report(&self, agent: &AgentPod) -> Result<NodeReport, String> {
+        let AgentPod { name, namespace, node, port } = agent;
         let path = format!("/api/v1/namespaces/{namespace}/pods/{name}:{port}/proxy/report.json");
         let told = |error: String| format!("node {node}: {error}");
         self.ask(["get", TIMEOUT, "--raw", &path]).and_then(|text| NodeReport::parse(&text)).map_err(told)
@@ -133,7 +133,7 @@ impl Cluster {
     }
 
     /// Runs a command in an agent's container.
-    pub fn exec(&self, agent: &Agent, command: &[&str]) -> Result<String, String> {
+    pub fn exec(&self, agent: &AgentPod, command: &[&str]) -> Result<String, String> {
         let start = ["exec", "-n", &agent.namespace, &agent.name, "--"];
         self.ask(start.into_iter().chain(command.iter().copied()))
     }
