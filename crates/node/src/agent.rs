@@ -15,7 +15,7 @@ use crate::group::Membership;
 use crate::known::{ProcessRecord, rows};
 use crate::look::{Counting, Look, LookReply, LookRequest};
 use crate::names::PodNames;
-use crate::schedule::{AgentStep, Budget, next, step};
+use crate::schedule::{AgentStep, CpuBudget, next, step};
 use crate::stat::{ProcessKey, Status};
 use crate::world::{Charged, World};
 
@@ -45,9 +45,9 @@ pub struct Agent<W> {
     /// How often all are counted.
     every: Duration,
     due: Duration,
-    budget: Budget,
+    budget: CpuBudget,
     /// Of profiles.
-    for_profiles: Budget,
+    for_profiles: CpuBudget,
     known: BTreeMap<ProcessKey, ProcessRecord>,
     groups: BTreeMap<Membership, Charged>,
     names: PodNames,
@@ -76,8 +76,8 @@ impl<W: World> Agent<W> {
             host,
             every,
             due: Duration::ZERO,
-            budget: Budget::new(share),
-            for_profiles: Budget::new(share * FOR_PROFILES),
+            budget: CpuBudget::new(share),
+            for_profiles: CpuBudget::new(share * FOR_PROFILES),
             known: BTreeMap::new(),
             groups: BTreeMap::new(),
             names: PodNames::default(),

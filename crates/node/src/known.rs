@@ -9,7 +9,7 @@ use allocanary_rows::fleet::{Bound, ContainerState, Follows, Part, Parts};
 use crate::group::Membership;
 use crate::look::{HeapState, ProcessIdentity};
 use crate::names::PodNames;
-use crate::schedule::Waiting;
+use crate::schedule::ReadCandidate;
 use crate::stat::{ProcessKey, Status};
 use crate::world::Charged;
 
@@ -77,9 +77,9 @@ impl ProcessRecord {
     }
 
     /// How much its reading is needed.
-    pub fn waiting(&self, now: Duration) -> Waiting {
+    pub fn waiting(&self, now: Duration) -> ReadCandidate {
         let read = self.heap.as_ref().map_or(0, |(_, heap)| heap.parts.sum());
-        Waiting {
+        ReadCandidate {
             anonymous: if self.is_denied() || !self.has_stayed { 0 } else { self.status.anonymous },
             age: self.tried.map(|tried| now.saturating_sub(tried)),
             failures: self.failures,

@@ -23,7 +23,7 @@ const REMEDIES: usize = 2;
 const LONGEST: usize = 200;
 
 /// A metric.
-pub struct Metric {
+pub struct MetricSeries {
     /// Its name without its unit.
     pub name: &'static str,
     /// What it says.
@@ -43,8 +43,8 @@ pub type Labels = Vec<(&'static str, String)>;
 pub type Series = Vec<(Labels, f64)>;
 
 /// Tells each metric that has a series, one after the other: all at once would be as large as the report.
-pub fn each(report: &NodeReport, tell: &mut dyn FnMut(Metric) -> fmt::Result) -> fmt::Result {
-    let mut told = |metric: Metric| if metric.series.is_empty() { Ok(()) } else { tell(metric) };
+pub fn each(report: &NodeReport, tell: &mut dyn FnMut(MetricSeries) -> fmt::Result) -> fmt::Result {
+    let mut told = |metric: MetricSeries| if metric.series.is_empty() { Ok(()) } else { tell(metric) };
     of_containers(&report.rows, &mut told)?;
     of_agent(report).into_iter().try_for_each(told)
 }
@@ -78,7 +78,7 @@ struct Snapshot(Arc<NodeReport>);
 
 impl Collector for Snapshot {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
-        each(&self.0, &mut |Metric { name, help, unit, is_counter, series }| {
+        each(&self.0, &mut |MetricSeries { name, help, unit, is_counter, series }| {
             let kind = if is_counter { MetricType::Counter } else { MetricType::Gauge };
             let mut metric = encoder.encode_descriptor(name, help, unit.as_ref(), kind)?;
             for (labels, value) in series {
@@ -114,15 +114,15 @@ pub fn plain(text: &str) -> String {
     harmless(text).chars().take(LONGEST).collect()
 }
 
-fn gauge(name: &'static str, help: &'static str, unit: Option<Unit>, series: Series) -> Metric {
-    Metric { name, help, unit, is_counter: false, series }
+fn gauge(name: &'static str, help: &'static str, unit: Option<Unit>, series: Series) -> MetricSeries {
+    MetricSeries { name, help, unit, is_counter: false, series }
 }
 
-fn counter(name: &'static str, help: &'static str, unit: Option<Unit>, series: Series) -> Metric {
-    Metric { name, help, unit, is_counter: true, series }
+fn counter(name: &'static str, help: &'static str, unit: Option<Unit>, series: Series) -> MetricSeries {
+    MetricSeries { name, help, unit, is_counter: true, series }
 }
 
-fn of_containers(rows: &[ContainerState], tell: &mut dyn FnMut(Metric) -> fmt::Result) -> fmt::Result {
+fn of_containers(rows: &[ContainerState], tell: &mut dyn FnMut(MetricSeries) -> fmt::Result) -> fmt::Result {
     let bytes = || Some(Unit::Bytes);
     let each = |of: &dyn Fn(&ContainerState) -> Series| rows.iter().flat_map(of).collect::<Series>();
     let parts = each(&|row| {
@@ -180,7 +180,7 @@ fn of_containers(rows: &[ContainerState], tell: &mut dyn FnMut(Metric) -> fmt::R
     tell(gauge("allocanary_charged", help, bytes(), charged))
 }
 
-fn of_agent(report: &NodeReport) -> Vec<Metric> {
+fn of_agent(report: &NodeReport) -> Vec<MetricSeries> {
     let own = &report.own;
     let of = |label: &'static str, all: &[(&str, f64)]| -> Series {
         all.iter().map(|(name, value)| (vec![(label, name.to_string())], *value)).collect()

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 /// A pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Pod {
+pub struct PodName {
     /// Its namespace.
     pub namespace: String,
     /// Its name.
@@ -22,7 +22,7 @@ pub struct Pod {
 /// The pods of a node, by UID and, for static pods, by the hash that the kubelet uses in place of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodNames {
-    pods: BTreeMap<String, Pod>,
+    pods: BTreeMap<String, PodName>,
     /// Pods whose names were refused.
     pub refused: usize,
 }
@@ -112,12 +112,12 @@ impl PodNames {
     }
 
     /// The pod with a UID.
-    pub fn pod(&self, uid: &str) -> Option<&Pod> {
+    pub fn pod(&self, uid: &str) -> Option<&PodName> {
         self.pods.get(uid)
     }
 }
 
-fn pod(item: Item) -> Option<Pod> {
+fn pod(item: Item) -> Option<PodName> {
     let Item { metadata, status } = item;
     let template = metadata.labels.as_ref().and_then(|all| all.get(TEMPLATE)).map(String::as_str);
     let owner = metadata.owner_references.iter().flatten().find(|owner| owner.controller);
@@ -132,7 +132,7 @@ fn pod(item: Item) -> Option<Pod> {
     });
     let containers = containers.collect();
     let named = is_name(&metadata.name) && is_name(&metadata.namespace);
-    named.then_some(Pod { namespace: metadata.namespace, name: metadata.name, workload, containers })
+    named.then_some(PodName { namespace: metadata.namespace, name: metadata.name, workload, containers })
 }
 
 /// Whether it can be a name: lower-case letters, digits, `-` and `.`.

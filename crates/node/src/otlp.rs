@@ -115,7 +115,7 @@ impl Sender {
         let mut pieces = Vec::new();
         let (mut piece, mut points) = (Vec::new(), 0);
         metrics::each(report, &mut |metric| {
-            let metrics::Metric { name, help, unit, is_counter, mut series } = metric;
+            let metrics::MetricSeries { name, help, unit, is_counter, mut series } = metric;
             let unit = unit.as_ref().map_or("", |unit| unit_of(unit.as_str()));
             while !series.is_empty() {
                 let some = series.split_off(series.len().saturating_sub(MOST - points));

@@ -30,7 +30,7 @@ pub use crate::desk::Show;
 
 /// What the user says.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct AgentOptions {
     /// The name of the node.
     pub node: String,
     /// How often all processes are counted.
@@ -73,7 +73,7 @@ struct Runner<'a, W> {
 }
 
 impl<'a, W: World> Runner<'a, W> {
-    fn new(world: W, options: &Options, look: &'a mut dyn Look) -> Runner<'a, W> {
+    fn new(world: W, options: &AgentOptions, look: &'a mut dyn Look) -> Runner<'a, W> {
         let agent = Agent::new(world, options.node.clone(), host(), options.every, options.share)
             .with_profiles(options.profiles);
         let begun = Instant::now();
@@ -153,11 +153,11 @@ impl<'a, W: World> Runner<'a, W> {
 
 /// Counts once, reads every heap once that is worth it, and returns the report. The budget does not count here: somebody waits. Without an
 /// answer of the kubelet pods have their UIDs, and a problem says why.
-pub fn once(options: &Options, look: &mut dyn Look) -> Result<NodeReport, String> {
+pub fn once(options: &AgentOptions, look: &mut dyn Look) -> Result<NodeReport, String> {
     once_in(HostKernel::new(), options, look)
 }
 
-fn once_in<W: World>(world: W, options: &Options, look: &mut dyn Look) -> Result<NodeReport, String> {
+fn once_in<W: World>(world: W, options: &AgentOptions, look: &mut dyn Look) -> Result<NodeReport, String> {
     let mut runner = Runner::new(world, options, look);
     if let Some((url, trust)) = &options.kubelet {
         runner.heard(runtime()?.block_on(fetch(url, trust)).and_then(|text| PodNames::parse(&text)));
@@ -170,13 +170,13 @@ fn once_in<W: World>(world: W, options: &Options, look: &mut dyn Look) -> Result
 }
 
 /// Runs until the process ends. The error is that of the start.
-pub fn run(options: Options, listener: TcpListener, look: &mut dyn Look, show: Show) -> Result<(), String> {
+pub fn run(options: AgentOptions, listener: TcpListener, look: &mut dyn Look, show: Show) -> Result<(), String> {
     run_in(HostKernel::new(), options, listener, look, show)
 }
 
 fn run_in<W: World>(
     world: W,
-    options: Options,
+    options: AgentOptions,
     listener: TcpListener,
     look: &mut dyn Look,
     show: Show,

@@ -7,8 +7,8 @@ use std::sync::mpsc::channel;
 use super::*;
 use crate::fake::{Fake, MIB, Reads, process, seen};
 
-fn options() -> Options {
-    Options {
+fn options() -> AgentOptions {
+    AgentOptions {
         node: "n1".into(),
         every: Duration::from_millis(20),
         share: 0.5,
@@ -67,7 +67,7 @@ fn once_reads_each_heap_once_and_ends_also_where_nothing_can_be_read_and_no_kube
     };
     let mut reads = Reads { look: Some(Box::new(look)), ..Reads::default() };
     let kubelet = Some(("http://127.0.0.1:1/pods".to_string(), Trust::default()));
-    let report = once_in(world, &Options { kubelet, ..options() }, &mut reads).unwrap();
+    let report = once_in(world, &AgentOptions { kubelet, ..options() }, &mut reads).unwrap();
     drop(reads);
     let mut tried: Vec<u32> = told.iter().collect();
     tried.sort_unstable();
@@ -82,7 +82,7 @@ fn passing(profiles: bool, read: impl FnMut(u32) -> Vec<u8> + Send + 'static) ->
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
         let mut reads = Reads { profile: Some(Box::new(read)), ..Reads::default() };
-        let options = Options { profiles, ..options() };
+        let options = AgentOptions { profiles, ..options() };
         run_in(Fake::of(vec![process(5, 100, 40)]), options, listener, &mut reads, |_| "page".into())
     });
     address
@@ -125,7 +125,7 @@ fn a_process_without_a_profile_is_told_by_a_line() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
-        let options = Options { profiles: true, ..options() };
+        let options = AgentOptions { profiles: true, ..options() };
         run_in(Fake::of(vec![process(5, 100, 40)]), options, listener, &mut Reads::default(), |_| "page".into())
     });
     let answer = get(address, "/debug/pprof/heap?pid=5");
@@ -143,7 +143,7 @@ fn a_receiver_of_otlp_that_is_slow_keeps_nobody_waiting() {
     let (counted, counts) = channel();
     thread::spawn(move || {
         let mut reads = Reads { before: Some(Box::new(move || counted.send(()).unwrap())), ..Reads::default() };
-        let options = Options { otlp, ..options() };
+        let options = AgentOptions { otlp, ..options() };
         run_in(Fake::of(vec![process(5, 100, 40)]), options, listener, &mut reads, |_| "page".into())
     });
     let (mut waiting, _) = receiver.accept().unwrap();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// The purse.
 #[derive(Clone, Copy, Debug)]
-pub struct Budget {
+pub struct CpuBudget {
     /// The share of a core: 0.01.
     share: f64,
     /// When it was last looked at, since the start.
@@ -23,10 +23,10 @@ const LOAN: f64 = 120.0;
 /// The most that it saves, in seconds' worth of its share.
 const MOST: f64 = 600.0;
 
-impl Budget {
+impl CpuBudget {
     /// A purse for a share of a core.
-    pub fn new(share: f64) -> Budget {
-        Budget { share, at: Duration::ZERO, spent: Duration::ZERO, saved: share * LOAN }
+    pub fn new(share: f64) -> CpuBudget {
+        CpuBudget { share, at: Duration::ZERO, spent: Duration::ZERO, saved: share * LOAN }
     }
 
     /// Earns for the time since the last look, and pays for what was spent in it. Both are since the start. A clock or a counter that
@@ -53,7 +53,7 @@ impl Budget {
 
 /// A process that could be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Waiting {
+pub struct ReadCandidate {
     /// Its anonymous bytes.
     pub anonymous: u64,
     /// How long ago its heap was last tried; `None` if never.
@@ -69,7 +69,7 @@ const PAUSE: Duration = Duration::from_secs(300);
 /// Less anonymous memory than this is not worth a walk: a program that has just started.
 const FEW: u64 = 256 << 10;
 
-impl Waiting {
+impl ReadCandidate {
     /// How much its reading is needed: bytes, and of one that was tried before bytes times seconds. `None` if not now.
     fn need(&self) -> Option<f64> {
         if self.anonymous < FEW {
@@ -88,7 +88,7 @@ impl Waiting {
 ///
 /// Those that were never tried and those that were take turns: on a node whose processes come and go, neither keeps the others waiting for
 /// ever.
-pub fn next(all: impl Iterator<Item = Waiting>, new_first: bool) -> Option<usize> {
+pub fn next(all: impl Iterator<Item = ReadCandidate>, new_first: bool) -> Option<usize> {
     let mut new: Option<(usize, f64)> = None;
     let mut old: Option<(usize, f64)> = None;
     for (at, one) in all.enumerate() {
@@ -114,7 +114,7 @@ pub enum AgentStep {
 }
 
 /// The next step. Counting comes first when it is due; `waiting` is asked only if something may be spent.
-pub fn step(budget: &Budget, now: Duration, due: Duration, waiting: impl FnOnce() -> Option<usize>) -> AgentStep {
+pub fn step(budget: &CpuBudget, now: Duration, due: Duration, waiting: impl FnOnce() -> Option<usize>) -> AgentStep {
     if now >= due {
         return AgentStep::Count;
     }
@@ -131,13 +131,13 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn waiting(anonymous: u64, age: Option<u64>) -> Waiting {
-        Waiting { anonymous, age: age.map(Duration::from_secs), failures: 0, changed: 0 }
+    fn waiting(anonymous: u64, age: Option<u64>) -> ReadCandidate {
+        ReadCandidate { anonymous, age: age.map(Duration::from_secs), failures: 0, changed: 0 }
     }
 
     #[test]
     fn the_purse_earns_its_share_and_a_debt_is_worked_off() {
-        let mut budget = Budget::new(0.01);
+        let mut budget = CpuBudget::new(0.01);
         assert_eq!(budget.wait(), Duration::ZERO, "the loan");
         budget.look(SECOND, Duration::from_millis(2_200));
         // 1.2 s of loan and 0.01 earned against 2.2 s: a debt of 0.99 s takes 99 s.
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn it_saves_for_ten_minutes_and_no_longer() {
-        let mut budget = Budget::new(0.01);
+        let mut budget = CpuBudget::new(0.01);
         budget.look(SECOND * 1_000_000, Duration::ZERO);
         budget.look(SECOND * 1_000_000, SECOND * 6);
         assert!(budget.wait() > Duration::ZERO, "ten minutes earn six seconds");
@@ -156,14 +156,14 @@ mod tests {
 
     #[test]
     fn clocks_that_go_back_earn_and_cost_nothing() {
-        let mut budget = Budget::new(0.01);
+        let mut budget = CpuBudget::new(0.01);
         budget.look(SECOND * 100, SECOND * 5);
         let wait = budget.wait();
         budget.look(SECOND * 50, SECOND * 3);
         assert_eq!(budget.wait(), wait);
         budget.look(SECOND * 100, SECOND * 5);
         assert_eq!(budget.wait(), wait);
-        let mut idle = Budget::new(0.0);
+        let mut idle = CpuBudget::new(0.0);
         idle.look(SECOND, SECOND);
         assert_eq!(idle.wait(), Duration::MAX);
     }
@@ -174,12 +174,12 @@ mod tests {
         let sizes: Vec<u64> = (0..200).map(|at| (1 + at % 20) << 24).collect();
         let (mut read, mut last) = (vec![0_u32; sizes.len()], vec![None; sizes.len()]);
         let mut new_first = true;
-        let mut budget = Budget::new(0.01);
+        let mut budget = CpuBudget::new(0.01);
         let (mut now, mut spent, mut due) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
         while now < SECOND * 3600 {
             budget.look(now, spent);
             let list = || {
-                let waiting = |(size, last): (&u64, &Option<Duration>)| Waiting {
+                let waiting = |(size, last): (&u64, &Option<Duration>)| ReadCandidate {
                     anonymous: *size,
                     age: last.map(|last| now - last),
                     failures: 0,
@@ -212,14 +212,14 @@ mod tests {
 
     #[test]
     fn the_one_that_is_needed_most_comes_and_who_was_just_read_does_not() {
-        let next = |all: &[Waiting]| next(all.iter().copied(), true);
+        let next = |all: &[ReadCandidate]| next(all.iter().copied(), true);
         assert_eq!(next(&[waiting(1 << 30, Some(600)), waiting(1 << 26, None)]), Some(1), "the turn of new ones");
         assert_eq!(next(&[waiting(1 << 24, None), waiting(1 << 26, None)]), Some(1));
         assert_eq!(next(&[waiting(1 << 30, Some(299)), waiting(1 << 24, Some(301))]), Some(1));
         assert_eq!(next(&[waiting(1 << 30, Some(10)), waiting(1000, None)]), None);
-        let failed = Waiting { failures: 3, ..waiting(1 << 30, Some(2_000)) };
+        let failed = ReadCandidate { failures: 3, ..waiting(1 << 30, Some(2_000)) };
         assert_eq!(next(&[failed]), None, "after three failures it pauses for 40 minutes");
-        let changed = Waiting { changed: 1 << 30, ..waiting(1 << 20, Some(301)) };
+        let changed = ReadCandidate { changed: 1 << 30, ..waiting(1 << 20, Some(301)) };
         assert_eq!(next(&[waiting(1 << 30, Some(301)), changed]), Some(1));
     }
 
@@ -228,7 +228,8 @@ mod tests {
         // Ten old ones; with each reading a new one comes that is larger than all of them.
         let (mut last, mut new_first, mut old) = ([Some(0_u64); 10], true, [0; 10]);
         for now in (600..4_200).step_by(10) {
-            let mut all: Vec<Waiting> = last.iter().map(|last| waiting(1 << 24, last.map(|last| now - last))).collect();
+            let mut all: Vec<ReadCandidate> =
+                last.iter().map(|last| waiting(1 << 24, last.map(|last| now - last))).collect();
             all.push(waiting(1 << 33, None));
             let at = next(all.into_iter(), new_first).unwrap();
             new_first = at < 10;
@@ -244,11 +245,11 @@ mod tests {
 
     #[test]
     fn counting_is_due_whatever_was_spent() {
-        let mut budget = Budget::new(0.01);
+        let mut budget = CpuBudget::new(0.01);
         budget.look(Duration::ZERO, SECOND * 100);
         assert_eq!(step(&budget, SECOND * 60, SECOND * 60, || panic!("nobody is asked")), AgentStep::Count);
         assert_eq!(step(&budget, SECOND * 50, SECOND * 60, || panic!("nobody is asked")), AgentStep::Wait(SECOND * 10));
-        let fresh = Budget::new(0.01);
+        let fresh = CpuBudget::new(0.01);
         assert_eq!(step(&fresh, SECOND, SECOND * 60, || Some(3)), AgentStep::Read(3));
         assert_eq!(step(&fresh, SECOND, SECOND * 60, || None), AgentStep::Wait(SECOND * 59));
     }

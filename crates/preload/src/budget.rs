@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use allocanary::budget::{self, Budget, LimitSource};
+use allocanary::budget::{self, MemoryBudget, LimitSource};
 use std::sync::atomic::Ordering;
 
 use crate::line::JsonLine;
@@ -22,7 +22,7 @@ pub(crate) fn turn_on(this: &'static This, source: LimitSource) -> bool {
         None => this.allocator.each_chunk(budget::chunk(), at_chunk).is_ok(),
     };
     // SAFETY: this is the only call; the constructor makes it.
-    unsafe { budget::turn_on(Budget { allocator: this.allocator, source, outside, say }, counts) }
+    unsafe { budget::turn_on(MemoryBudget { allocator: this.allocator, source, outside, say }, counts) }
 }
 
 /// Called when a thread has allocated `bytes`. The thread is about to use `more` bytes in addition to the memory in use.

@@ -44,7 +44,7 @@ pub const LARGE: u64 = 2 << 20;
 
 /// The parts that a budget works with.
 #[derive(Clone, Copy)]
-pub struct Budget {
+pub struct MemoryBudget {
     /// The allocator.
     pub allocator: &'static dyn Allocator,
     /// The source of the limit.
@@ -69,7 +69,7 @@ struct Place<T>(UnsafeCell<T>);
 // SAFETY: only the thread that has taken `TURN` uses the desk; the budget is written once, before it is on.
 unsafe impl<T> Sync for Place<T> {}
 
-static BUDGET: Place<Option<Budget>> = Place(UnsafeCell::new(None));
+static BUDGET: Place<Option<MemoryBudget>> = Place(UnsafeCell::new(None));
 
 static DESK: Place<Desk> =
     Place(UnsafeCell::new(Desk { account: Account::new(), room: Room::new(), decay: [const { Decays::new() }; 2] }));
@@ -98,7 +98,7 @@ thread_local! {
 /// # Safety
 ///
 /// Call it once, before the process has a second thread.
-pub unsafe fn turn_on(budget: Budget, counts: impl FnOnce() -> bool) -> bool {
+pub unsafe fn turn_on(budget: MemoryBudget, counts: impl FnOnce() -> bool) -> bool {
     // SAFETY: the caller's promise.
     unsafe { *BUDGET.0.get() = Some(budget) };
     let limit = at_desk(|desk| source::read(budget.source, &mut desk.room, 0, false)?.limit);
@@ -130,7 +130,7 @@ pub fn is_on() -> bool {
 }
 
 /// The budget that is on.
-fn budget() -> Option<&'static Budget> {
+fn budget() -> Option<&'static MemoryBudget> {
     // SAFETY: written before the budget was on, and not again.
     is_on().then(|| unsafe { (*BUDGET.0.get()).as_ref() }).flatten()
 }
@@ -207,7 +207,7 @@ fn give_back_now() {
     }
 }
 
-fn give_back(budget: &Budget) {
+fn give_back(budget: &MemoryBudget) {
     let asked = ASKED.load(Ordering::Relaxed);
     (budget.outside)(&mut || {
         GAVE.set(asked);
@@ -219,7 +219,7 @@ fn give_back(budget: &Budget) {
 }
 
 /// Makes a reading, and does what follows from it. Does nothing while another thread does this.
-fn look(budget: &Budget, more: u64) {
+fn look(budget: &MemoryBudget, more: u64) {
     let told = at_desk(|desk| {
         SINCE.store(0, Ordering::Relaxed);
         COUNTS.looks.fetch_add(1, Ordering::Relaxed);
@@ -261,7 +261,7 @@ fn look(budget: &Budget, more: u64) {
 }
 
 /// Gives back what the allocator keeps, and makes another reading.
-fn purge(budget: &Budget, desk: &mut Desk, orders: Orders, before: Usage) -> Orders {
+fn purge(budget: &MemoryBudget, desk: &mut Desk, orders: Orders, before: Usage) -> Orders {
     let began = monotonic_nanos();
     desk.keep(budget, orders.keep_nothing);
     let asked = if orders.everyone { ASKED.fetch_add(1, Ordering::Relaxed) + 1 } else { ASKED.load(Ordering::Relaxed) };
@@ -282,7 +282,7 @@ fn purge(budget: &Budget, desk: &mut Desk, orders: Orders, before: Usage) -> Ord
 
 impl Desk {
     /// Sets decay to zero, or restores it, if the allocator has decay. A time that the program has set meanwhile stays.
-    fn keep(&mut self, budget: &Budget, nothing: Option<bool>) {
+    fn keep(&mut self, budget: &MemoryBudget, nothing: Option<bool>) {
         let Some(nothing) = nothing else { return };
         for (pages, before) in [Pages::Dirty, Pages::Muzzy].into_iter().zip(&mut self.decay) {
             match nothing {

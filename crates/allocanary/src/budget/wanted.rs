@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use allocanary_sys::sys;
 
 use super::source::{LimitSource, WANTED};
-use super::{Budget, at_chunk, chunk, counts, turn_on};
+use super::{MemoryBudget, at_chunk, chunk, counts, turn_on};
 use crate::allocator::Allocator;
 use crate::error::{Error, Result};
 
@@ -47,7 +47,7 @@ fn boot(allocator: &'static dyn Allocator, source: Option<LimitSource>) {
     let Some(source) = text.and_then(LimitSource::of).unwrap_or(source) else { return };
     // SAFETY: called once, by the installation's hook, before there is a second thread.
     let is_on = unsafe {
-        turn_on(Budget { allocator, source, outside: |work| work(), say }, || {
+        turn_on(MemoryBudget { allocator, source, outside: |work| work(), say }, || {
             counts_now(&allocator.each_chunk(chunk(), at_chunk))
         })
     };

@@ -12,7 +12,7 @@ use allocanary_rows::fleet::{ContainerState, Fleet};
 use allocanary_screens::views::fleet;
 use allocanary_text::outside::harmless;
 use allocanary_text::paste::Words;
-use cluster::{AgentPod, Cluster, Pod};
+use cluster::{AgentPod, Cluster, ClusterPod};
 use serde_json::{Value, json};
 
 /// Agents that are asked at once.
@@ -158,7 +158,7 @@ fn debug(cluster: &Cluster, flags: &KubeFlags) -> Result<ExitCode> {
     terminal::print_plain(&text)
 }
 
-fn pod(cluster: &Cluster, flags: &KubeFlags) -> Result<Pod> {
+fn pod(cluster: &Cluster, flags: &KubeFlags) -> Result<ClusterPod> {
     let name = flags.pod.as_deref().unwrap_or_default();
     cluster.pod(name.strip_prefix("pod/").unwrap_or(name), flags.namespace.as_deref()).map_err(Error::Input)
 }

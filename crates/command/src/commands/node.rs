@@ -12,7 +12,7 @@ use allocanary_heap::Reader;
 use allocanary_node::client::Trust;
 use allocanary_node::look::{CounterReply, Counting, Look, LookReply, LookRequest, NoProfile};
 use allocanary_node::metrics;
-use allocanary_node::run::{Options, once, run as serve};
+use allocanary_node::run::{AgentOptions, once, run as serve};
 use allocanary_rows::error::{Error, Result};
 use allocanary_rows::fleet::{Fleet, NodeReport};
 use allocanary_screens::views::fleet;
@@ -59,7 +59,7 @@ fn page(report: &NodeReport) -> String {
     fleet::page(&Fleet::of(vec![report.clone()]), None)
 }
 
-fn options(flags: &NodeFlags) -> Result<Options> {
+fn options(flags: &NodeFlags) -> Result<AgentOptions> {
     let every = flags.every.as_deref().map_or(Some(Duration::from_secs(60)), parse_duration);
     let every = every.filter(|every| *every >= Duration::from_secs(1));
     let every = every.ok_or_else(|| Error::Input("--every: wanted a time of at least 1s, such as 60s".into()))?;
@@ -79,7 +79,7 @@ fn options(flags: &NodeFlags) -> Result<Options> {
         ));
     }
     let (profiles, otlp) = (flags.profiles, flags.otlp.clone());
-    Ok(Options { node, every, share: flags.cpu_percent / 100.0, profiles, otlp, kubelet })
+    Ok(AgentOptions { node, every, share: flags.cpu_percent / 100.0, profiles, otlp, kubelet })
 }
 
 /// The child that reads processes, so that nothing in their memory can harm the agent.

@@ -27,7 +27,7 @@ use crate::give_back::reader::ThreadReader;
 use crate::give_back::remedy::{Argument, Does};
 use crate::give_back::steps::step;
 use crate::give_back::stopping::{self, StopOutcome};
-use crate::give_back::threads::Waiting;
+use crate::give_back::threads::WaitingThread;
 use crate::give_back::walks::Walks;
 use crate::give_back::way_back::WayBack;
 use crate::give_back::{Refusal, filter, locks, needs, room, waits};
@@ -101,7 +101,7 @@ impl std::fmt::Debug for Borrowed<'_> {
 
 impl<'a> Borrowed<'a> {
     /// Borrows a thread, if it still waits as it did.
-    pub fn take(prepared: &'a Prepared<'a>, pid: u32, waiting: &Waiting) -> Result<BorrowResult<'a>, Refusal> {
+    pub fn take(prepared: &'a Prepared<'a>, pid: u32, waiting: &WaitingThread) -> Result<BorrowResult<'a>, Refusal> {
         let tid = waiting.tid;
         let blocked = Blocked::new();
         match ptrace::seize(tid) {
@@ -408,7 +408,7 @@ fn is_waiting(tid: u32, registers: &Registers) -> bool {
 
 /// The registers with which a thread makes its call again without the kernel's help. If the call has ended, the registers with which the thread
 /// continues. `None` if it is not known which call it was.
-fn again(waiting: &Waiting, found: &Registers) -> Option<Registers> {
+fn again(waiting: &WaitingThread, found: &Registers) -> Option<Registers> {
     if found.rax as i64 >= 0 {
         return Some(*found);
     }
@@ -451,7 +451,7 @@ mod tests {
         let found = Registers { orig_rax: libc::SYS_poll as u64, rax: -516_i64 as u64, rip: 0x1002, ..zeroes() };
         let wait = waits::harmless(libc::SYS_poll, &[0; 6], |_| None).unwrap();
         let told = waits::SyscallState { number: libc::SYS_restart_syscall, arguments: [0; 6], sp: 0, pc: 0x1002 };
-        let waiting = Waiting { tid: 1, wait, told, number: Some(libc::SYS_poll) };
+        let waiting = WaitingThread { tid: 1, wait, told, number: Some(libc::SYS_poll) };
         let again = |found: &Registers| super::again(&waiting, found).map(|one| (one.rip, one.rax));
         let goes_on = Registers { orig_rax: libc::SYS_restart_syscall as u64, ..found };
         assert_eq!(again(&goes_on), Some((0x1000, libc::SYS_poll as u64)));

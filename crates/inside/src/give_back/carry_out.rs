@@ -13,7 +13,7 @@ use crate::give_back::places::CodeOwner;
 use crate::give_back::reader::ThreadReader;
 use crate::give_back::remedy::{Argument, Does, FunctionCall};
 use crate::give_back::symbols::{CodeFunction, FunctionSearch, Functions};
-use crate::give_back::threads::{Threads, Waiting};
+use crate::give_back::threads::{Threads, WaitingThread};
 use crate::give_back::walks::Walks;
 use crate::give_back::{CallDone, Done, Limits, Refusal, ReleaseCall, locks, safety, sockets, waits};
 
@@ -241,7 +241,7 @@ fn borrow<'a>(
 }
 
 /// Why a thread cannot be borrowed, as far as this is known without stopping it.
-fn inside(prepared: &Prepared, waiting: &Waiting) -> Option<String> {
+fn inside(prepared: &Prepared, waiting: &WaitingThread) -> Option<String> {
     let place = prepared.walks.borrow().inside(&waiting.told)?;
     Some(format!("waiting in {} inside of {}", waiting.name(), place.words()))
 }
@@ -261,7 +261,7 @@ fn nobody_forks(prepared: &Prepared, pid: u32, threads: &Threads) -> Result<(), 
 }
 
 /// Which of these threads hold a mutex, and how many.
-fn holders(pid: u32, waiting: &[Waiting]) -> Result<BTreeMap<u32, usize>, Refusal> {
+fn holders(pid: u32, waiting: &[WaitingThread]) -> Result<BTreeMap<u32, usize>, Refusal> {
     if waiting.is_empty() {
         return Ok(BTreeMap::new());
     }

@@ -14,7 +14,7 @@ use crate::give_back::waits::{self, SyscallState, Wait};
 
 /// A thread that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Waiting {
+pub struct WaitingThread {
     /// Its number.
     pub tid: u32,
     /// The call that it waits in.
@@ -25,7 +25,7 @@ pub struct Waiting {
     pub number: Option<i64>,
 }
 
-impl Waiting {
+impl WaitingThread {
     /// The name of the call in which it waits, even if the kernel only reports that a call continues.
     pub fn name(&self) -> &'static str {
         let number = self.number.filter(|_| self.wait.name == waits::AGAIN);
@@ -38,7 +38,7 @@ impl Waiting {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Threads {
     /// The threads that can be borrowed, the most harmless first.
-    pub waiting: Vec<Waiting>,
+    pub waiting: Vec<WaitingThread>,
     /// What the others do, and how many do it.
     pub others: BTreeMap<String, usize>,
     /// All threads that sleep, in any call.
@@ -67,7 +67,7 @@ impl Threads {
                         libc::SYS_restart_syscall => waits::again(&text(ThreadFile::Wchan), &told.arguments),
                         number => Some(number),
                     };
-                    threads.waiting.push(Waiting { tid, wait, told, number });
+                    threads.waiting.push(WaitingThread { tid, wait, told, number });
                 }
                 Err(does) => *threads.others.entry(does).or_default() += 1,
             }

@@ -28,7 +28,7 @@ pub struct AgentPod {
 
 /// A pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pod {
+pub struct ClusterPod {
     /// Its name.
     pub name: String,
     /// Its namespace.
@@ -116,7 +116,7 @@ impl Cluster {
     }
 
     /// A pod that is on a node.
-    pub fn pod(&self, name: &str, namespace: Option<&str>) -> Result<Pod, String> {
+    pub fn pod(&self, name: &str, namespace: Option<&str>) -> Result<ClusterPod, String> {
         let of = namespace.into_iter().flat_map(|namespace| ["-n", namespace]);
         let text = self.ask(["get", "pod", "-o", "json"].into_iter().chain(of).chain(["--", name]))?;
         let told = |error: serde_json::Error| format!("kubectl get pod {name}: wanted a pod as JSON: {error}");
@@ -124,7 +124,7 @@ impl Cluster {
         if one.spec.node_name.is_empty() {
             return Err(format!("pod {name} is on no node yet: wait until it runs"));
         }
-        Ok(Pod {
+        Ok(ClusterPod {
             name: one.metadata.name,
             namespace: one.metadata.namespace,
             node: one.spec.node_name,
