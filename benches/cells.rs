@@ -23,7 +23,7 @@ use allocanary_rows::provenance::Build;
 use allocanary_rows::sample::Sample;
 use allocanary_study::session::child::{Child, run_child};
 use allocanary_study::session::{CellOutcome, Executor, Linked, Roster};
-use allocanary_sys::proc::Status;
+use allocanary_sys::proc::ProcStatus;
 use allocanary_sys::rng::Rng;
 use allocanary_text::units::{Bytes, Unit};
 
@@ -186,7 +186,7 @@ fn report(command: &Path, rows: &Path, format: &str) -> (Duration, u64) {
     let mut watched = start();
     let mut peak = 0;
     while watched.try_wait().expect("our own child").is_none() {
-        let most = Status::of(watched.id()).ok().and_then(|status| status.most_resident);
+        let most = ProcStatus::of(watched.id()).ok().and_then(|status| status.most_resident);
         peak = peak.max(most.unwrap_or(0));
         std::thread::sleep(Duration::from_millis(1));
     }

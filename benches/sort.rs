@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use allocanary::sort_buffer::{Options, SortBuffer};
 use allocanary_measure::summary::stats::median;
-use allocanary_sys::proc::Status;
+use allocanary_sys::proc::ProcStatus;
 use allocanary_sys::rng::Rng;
 use allocanary_sys::sys::usage;
 use allocanary_text::units::Bytes;
@@ -137,6 +137,6 @@ fn key(record: &[u8]) -> u64 {
     u64::from_be_bytes(record[..8].try_into().expect("a record has 16 bytes"))
 }
 
-fn status() -> Status {
-    Status::own().unwrap_or_default()
+fn status() -> ProcStatus {
+    ProcStatus::own().unwrap_or_default()
 }

@@ -24,7 +24,7 @@ use allocanary_trace::coder::{AllocFunction, Event};
 use allocanary_trace::format::{Header, Marks};
 use allocanary_trace::reader::Trace;
 use allocanary_trace::record::traces;
-use allocanary_trace::replay::{Prepared, ReplayOptions, run};
+use allocanary_trace::replay::{PreparedTrace, ReplayOptions, run};
 use tempfile::tempdir;
 
 /// A program: what it does, threads, calls of the malloc family of each thread, and an allocator that is preloaded.
@@ -240,7 +240,7 @@ fn replayed() {
         spent as f64 * 1e3 / operations as f64,
         begun.elapsed()
     );
-    let prepared = Prepared::open(&out).unwrap();
+    let prepared = PreparedTrace::open(&out).unwrap();
     let mut times: Vec<f64> = (0..ROUNDS)
         .map(|_| {
             let mut memory = vec![0_u8; LEAST];

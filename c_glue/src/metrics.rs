@@ -5,7 +5,7 @@ use std::ffi::c_char;
 use std::fmt::Write;
 
 use allocanary::tuning;
-use allocanary_sys::proc::Status;
+use allocanary_sys::proc::ProcStatus;
 
 use crate::border::{AllocanaryCode, Text, buffer, guard, null, problem, tuned};
 use crate::statistics::{ALLOCANARY_UNKNOWN, AllocanaryStatistics, read};
@@ -73,7 +73,7 @@ pub unsafe extern "C" fn allocanary_metrics(text: *mut c_char, size: usize, leng
 /// The resident memory of the process, a series for each part that the kernel tells apart. The heap is not divided: it is in
 /// `unknown`.
 fn write_resident(page: &mut Text, allocator: &str) {
-    let Ok(status) = Status::own() else { return };
+    let Ok(status) = ProcStatus::own() else { return };
     let parts = [("files", status.files), ("shared", status.shared), ("unknown", status.anonymous)];
     const NAME: &str = "allocanary_resident_bytes";
     let _ = write!(page, "# HELP {NAME} Resident memory of the process by what it is.\n# TYPE {NAME} gauge\n");

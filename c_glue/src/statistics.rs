@@ -1,7 +1,7 @@
 //! Where the memory is, for C. In: the allocator's counters and /proc. Out: one struct.
 
 use allocanary::tuning;
-use allocanary_sys::proc::Status;
+use allocanary_sys::proc::ProcStatus;
 use allocanary_sys::proc::smaps::MappingBytes;
 
 use crate::border::{AllocanaryCode, guard, null, tuned};
@@ -82,5 +82,5 @@ pub fn read() -> tuning::Result<AllocanaryStatistics> {
 /// pages per processor.
 fn resident() -> Option<u64> {
     let rollup = MappingBytes::own().ok().and_then(|counts| counts.resident);
-    rollup.or_else(|| Status::own().ok()?.resident)
+    rollup.or_else(|| ProcStatus::own().ok()?.resident)
 }

@@ -57,7 +57,7 @@ use crate::allocator::Counters;
 use crate::budget;
 use crate::install::installed;
 use crate::tuning;
-use allocanary_sys::proc::Status;
+use allocanary_sys::proc::ProcStatus;
 use allocanary_sys::proc::kinds::Mappings;
 use allocanary_sys::proc::smaps::MappingBytes;
 use allocanary_sys::sys::usage;
@@ -250,7 +250,7 @@ impl Collector for AllocatorCollector {
 
 /// The parts of this process's resident memory that the kernel tells apart without a walk.
 fn by_status() -> Option<Parts> {
-    let status = Status::own().ok()?;
+    let status = ProcStatus::own().ok()?;
     let parts = [(Part::Files, status.files?), (Part::Shared, status.shared?), (Part::Unknown, status.anonymous?)];
     Some(parts.into_iter().collect())
 }

@@ -11,7 +11,7 @@ use allocanary::tuning;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 
-use allocanary_sys::proc::Status;
+use allocanary_sys::proc::ProcStatus;
 use allocanary_testing::skipped::skipped;
 
 allocanary::install!(jemalloc, narenas = 3);
@@ -87,7 +87,7 @@ fn what_is_freed_is_not_allocated() {
 fn the_parts_add_up_to_the_resident_memory_with_stacks_when_they_are_asked_for() {
     let _alone = alone();
     let name = "allocanary_resident_bytes{allocator=\"jemalloc\",part=";
-    let resident = Status::own().unwrap().resident.unwrap() as f64;
+    let resident = ProcStatus::own().unwrap().resident.unwrap() as f64;
     for has_stacks in [false, true] {
         let text = page(AllocatorCollector::new().with_parts(has_stacks));
         let samples = samples(&text);

@@ -15,11 +15,11 @@ use super::seen::{Libraries, ProcessTraits};
 use super::variables::{Effect, Variables};
 use allocanary_heap::{Reading, answer};
 use allocanary_sys::proc::kinds::Mappings;
-use allocanary_text::outside::Look;
+use allocanary_text::outside::TerminalStyle;
 use allocanary_text::units::{Bytes, Unit};
 
 /// The diagnosis of this host, and of any program that is started from this environment.
-pub fn of_host(at: &Surroundings, variables: &Variables, look: Look) -> String {
+pub fn of_host(at: &Surroundings, variables: &Variables, look: TerminalStyle) -> String {
     let mut page = TextPage::new(look);
     surroundings(&mut page, at);
     page.heading("What allocators make of it, if nobody sets anything");
@@ -33,7 +33,7 @@ pub fn of_host(at: &Surroundings, variables: &Variables, look: Look) -> String {
 }
 
 /// The diagnosis of a running process, with the parts of its memory if it was read.
-pub fn of_process(process: &ProcessFacts, reading: Option<&Reading>, look: Look) -> String {
+pub fn of_process(process: &ProcessFacts, reading: Option<&Reading>, look: TerminalStyle) -> String {
     let mut page = TextPage::new(look);
     let flavours = process.identity.flavours();
     page.heading(&format!("Process {}: {}", process.pid, process.program));
@@ -351,7 +351,7 @@ mod tests {
     fn a_page_for_a_quota_fits_80_columns_and_has_no_colours() {
         let variables =
             [("MALLOC_CONF", "narena:1"), ("MALLOC_ARENA_MAX", "2")].map(|(name, value)| (name.into(), value.into()));
-        let text = of_host(&sample(Some(500), "madvise"), &variables.into(), Look { color: false, width: 80 });
+        let text = of_host(&sample(Some(500), "madvise"), &variables.into(), TerminalStyle { color: false, width: 80 });
         for line in [
             "  CPU quota   0.5 CPUs, from /x/cpu.max",
             "  jemalloc    up to 160 arenas: 4 for each of the 40 processors in the affinity",
@@ -367,7 +367,8 @@ mod tests {
         let prose = text.lines().filter(|line| !line.starts_with("    ") || line.starts_with("      "));
         assert!(prose.clone().all(|line| line.chars().count() <= 80), "{text}");
         assert!(
-            of_host(&sample(None, "never"), &Variables::new(), Look { color: true, width: 80 }).contains("\x1b[1m")
+            of_host(&sample(None, "never"), &Variables::new(), TerminalStyle { color: true, width: 80 })
+                .contains("\x1b[1m")
         );
     }
 }

@@ -18,7 +18,7 @@ use super::variables::Variables;
 use crate::error::{Error, Result};
 use allocanary_heap::{LiveProcess, MappingCount, Memory as _, counted};
 use allocanary_process::{Name, Opened, What, calls, file_of, link, text};
-use allocanary_sys::proc::Status;
+use allocanary_sys::proc::ProcStatus;
 use allocanary_sys::proc::kinds::Mappings;
 use allocanary_sys::proc::smaps::MappingBytes;
 
@@ -44,7 +44,7 @@ impl ProcessFacts {
         // This fails without the right to read its memory. In that case reading the environment has failed before.
         let live = LiveProcess::open_until(pid, Instant::now().checked_add(DEADLINE)).ok();
         let parts = live.as_ref().map(|live| parts(&mappings, live)).filter(|parts| parts.rss() > 0);
-        let memory = Memory::of(&Status::parse(&status));
+        let memory = Memory::of(&ProcStatus::parse(&status));
         // Resident memory is the sum of the parts, so that the page's figures add up.
         let memory = Memory { rss: parts.map(|parts| parts.rss()).or(memory.rss), ..memory };
         let identity = identify(&program, &libraries);

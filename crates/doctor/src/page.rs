@@ -1,7 +1,7 @@
 //! A page of labels and sentences that fits the terminal. In: parts, in order. Out: text, with colours if the look has
 //! them.
 
-use allocanary_text::outside::{Look, harmless};
+use allocanary_text::outside::{TerminalStyle, harmless};
 use textwrap::{Options, WordSeparator, WordSplitter};
 
 /// The judgement that a line expresses.
@@ -19,7 +19,7 @@ pub enum Tone {
 
 /// A page that is being written.
 pub struct TextPage {
-    look: Look,
+    look: TerminalStyle,
     text: String,
 }
 
@@ -28,7 +28,7 @@ const INDENT: usize = 14;
 
 impl TextPage {
     /// An empty page.
-    pub fn new(look: Look) -> Self {
+    pub fn new(look: TerminalStyle) -> Self {
         TextPage { look, text: String::new() }
     }
 
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn texts_wrap_beside_their_labels() {
-        let mut page = TextPage::new(Look { color: false, width: 40 });
+        let mut page = TextPage::new(TerminalStyle { color: false, width: 40 });
         page.heading("head");
         page.item("label", "some words that do not fit one line", Tone::Bad);
         page.item("A_VERY_LONG_LABEL", "text", Tone::Plain);
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn what_another_process_wrote_cannot_steer_the_terminal() {
-        let mut page = TextPage::new(Look { color: false, width: 80 });
+        let mut page = TextPage::new(TerminalStyle { color: false, width: 80 });
         page.verbatim("MALLOC_CONF=\x1b[2J");
         page.item("path", "/a\nb", Tone::Plain);
         page.item("X\u{9b}", "\u{202e}b", Tone::Plain);
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn colours_are_there_only_where_they_may_be() {
-        let mut page = TextPage::new(Look { color: true, width: 80 });
+        let mut page = TextPage::new(TerminalStyle { color: true, width: 80 });
         page.item("label", "text", Tone::Good);
         assert_eq!(page.finish(), "  label       \x1b[32mtext\x1b[0m\n");
     }

@@ -2,7 +2,7 @@
 //! texts of the kernel. Out: values.
 
 use allocanary_sys::proc::kinds::Mappings;
-use allocanary_sys::proc::{Mapping, Status, parse_maps};
+use allocanary_sys::proc::{Mapping, ProcStatus, parse_maps};
 
 use super::host::Surroundings;
 use super::identity::ProcessAllocators;
@@ -78,8 +78,8 @@ pub struct MappedFile {
 
 impl Memory {
     /// The sizes in the text of `status`.
-    pub(crate) fn of(status: &Status) -> Memory {
-        let Status { resident, anonymous, files, shared, threads, .. } = *status;
+    pub(crate) fn of(status: &ProcStatus) -> Memory {
+        let ProcStatus { resident, anonymous, files, shared, threads, .. } = *status;
         Memory { rss: resident, anonymous, file: files, shmem: shared, threads }
     }
 }

@@ -74,7 +74,7 @@ pub fn parse_smaps(text: impl AsRef<[u8]>) -> Vec<MappingCount> {
 /// The counts of a process in a test. Private writable memory has the resident pages of the test; all other readable
 /// memory is resident. The share is half of each.
 #[cfg(test)]
-pub(crate) fn counted_of(fake: &allocanary_walkers::fake::Fake) -> Vec<MappingCount> {
+pub(crate) fn counted_of(fake: &allocanary_walkers::fake::FakeMemory) -> Vec<MappingCount> {
     let count = |mapping: &Mapping| {
         let resident = match (mapping.readable, mapping.writable && !mapping.shared) {
             (false, _) => 0,

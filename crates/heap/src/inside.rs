@@ -72,10 +72,10 @@ fn has(bytes: &[u8], backwards: &[u8]) -> bool {
 mod tests {
     use super::*;
     use crate::{KernelCounts, Subject};
-    use allocanary_walkers::fake::Fake;
+    use allocanary_walkers::fake::FakeMemory;
 
     fn reading(mark: &[u8], unknown: u64) -> Reading {
-        let mut fake = Fake::default();
+        let mut fake = FakeMemory::default();
         fake.map(0x400000, 0x10_1000, false, 7, "/opt/program (deleted)");
         fake.map(0x1000_0000, 4 << 20, true, 0, "");
         fake.touch(0x1000_0000, 0x1000_0000 + unknown);

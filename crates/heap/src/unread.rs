@@ -4,7 +4,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use allocanary_process::status;
-use allocanary_sys::proc::Status;
+use allocanary_sys::proc::ProcStatus;
 
 use crate::{Area, KernelCounts, ProcessTrouble, Reading, SCHEMA, Sort, Subject};
 
@@ -20,7 +20,7 @@ impl Reading {
     }
 }
 
-fn of(process: Subject, status: &Status, taken: u64, problem: String) -> Reading {
+fn of(process: Subject, status: &ProcStatus, taken: u64, problem: String) -> Reading {
     let [anonymous, files, shared, reserved] =
         [status.anonymous, status.files, status.shared, status.reserved_huge].map(Option::unwrap_or_default);
     let area = |name: &str, sort, resident| Area {
@@ -61,7 +61,7 @@ mod tests {
     fn the_kernels_counts_add_up() {
         let status =
             b"Name:\tx\nVmRSS:\t 70 kB\nRssAnon:\t 40 kB\nRssFile:\t 30 kB\nRssShmem:\t 0 kB\nVmSwap:\t 5 kB\nHugetlbPages:\t 2048 kB\n";
-        let reading = of(Subject::default(), &Status::parse(status), 1, "why".into());
+        let reading = of(Subject::default(), &ProcStatus::parse(status), 1, "why".into());
         let sum: u64 = reading.areas.iter().map(|area| area.resident).sum();
         assert_eq!((reading.resident, sum, reading.kernel.swapped), (2118 << 10, 2118 << 10, 5 << 10));
         assert_eq!(

@@ -13,10 +13,10 @@ use allocanary_sys::proc::stat::time;
 use crate::costs::Costs;
 use crate::group::Membership;
 use crate::known::{ProcessRecord, rows};
-use crate::look::{Counting, Look, LookReply, LookRequest};
+use crate::look::{CounterTarget, HeapReader, LookReply, LookRequest};
 use crate::names::PodNames;
 use crate::schedule::{AgentStep, CpuBudget, next, step};
-use crate::stat::{ProcessKey, Status};
+use crate::stat::{MemoryStatus, ProcessKey};
 use crate::world::{Charged, World};
 
 /// The time for one process. The kernel's locks are held for far shorter: its pages are asked for in pieces.
@@ -124,7 +124,7 @@ impl<W: World> Agent<W> {
     }
 
     /// Counts every process.
-    pub fn count(&mut self, now: Duration, look: &mut dyn Look) {
+    pub fn count(&mut self, now: Duration, look: &mut dyn HeapReader) {
         // A clock that jumps makes no two counts of one.
         self.due = now.saturating_add(self.every);
         // Whoever was there before the agent has stayed.
@@ -165,27 +165,27 @@ impl<W: World> Agent<W> {
     }
 
     /// What is read of each process. `None` if it has ended, or has no memory.
-    fn of_process(&self, pid: u32) -> Option<(Stat, Status, String)> {
+    fn of_process(&self, pid: u32) -> Option<(Stat, MemoryStatus, String)> {
         let stat = self.world.stat(pid).filter(|stat| !stat.is_bare())?;
-        let status = Status::of(&self.world.status(pid)?)?;
+        let status = MemoryStatus::of(&self.world.status(pid)?)?;
         Some((stat, status, self.world.groups(pid)?))
     }
 
     /// Has the counters of all read that have some, and asks of those that are new whether they may be read. Of many that are asked at once
     /// one may keep the child waiting for ever: halves are asked until it is found.
-    fn read_counters(&mut self, look: &mut dyn Look) {
+    fn read_counters(&mut self, look: &mut dyn HeapReader) {
         let begun = Instant::now();
-        let mut all: Vec<(ProcessKey, Counting)> = Vec::new();
+        let mut all: Vec<(ProcessKey, CounterTarget)> = Vec::new();
         for (key, one) in &mut self.known {
             one.counters = None;
             let places = one.identity.as_ref().map_or(&[][..], |identity| &identity.places);
             if !one.is_stuck && (one.may_read.is_none() || !one.is_denied() && !places.is_empty()) {
-                all.push((*key, Counting { pid: key.pid, places: places.to_vec() }));
+                all.push((*key, CounterTarget { pid: key.pid, places: places.to_vec() }));
             }
         }
-        let mut pieces: VecDeque<&[(ProcessKey, Counting)]> = all.chunks(AT_ONCE).collect();
+        let mut pieces: VecDeque<&[(ProcessKey, CounterTarget)]> = all.chunks(AT_ONCE).collect();
         while let Some(piece) = pieces.pop_front().filter(|_| begun.elapsed() < ALL_TIME) {
-            let wanted: Vec<Counting> = piece.iter().map(|(_, one)| one.clone()).collect();
+            let wanted: Vec<CounterTarget> = piece.iter().map(|(_, one)| one.clone()).collect();
             match (look.count(&wanted, COUNT_TIME), piece) {
                 (Ok(told), _) => {
                     for ((key, _), told) in piece.iter().zip(told) {

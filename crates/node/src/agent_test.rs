@@ -3,39 +3,39 @@
 use allocanary_rows::fleet::{ContainerState, Part};
 
 use super::*;
-use crate::fake::{DENIED, Fake, FakeProcess, MIB, Reads, STUCK, process, seen};
+use crate::fake::{DENIED, FakeProcess, FakeWorld, MIB, Reads, STUCK, process, seen};
 use crate::look::ProcessIdentity;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn agent(world: &Fake) -> Agent<Fake> {
+fn agent(world: &FakeWorld) -> Agent<FakeWorld> {
     Agent::new(world.clone(), "n1".into(), Machine::default(), SECOND * 60, 0.01)
 }
 
 /// An agent that has counted these once.
-fn counted(all: Vec<FakeProcess>) -> (Fake, Agent<Fake>) {
-    let world = Fake::of(all);
+fn counted(all: Vec<FakeProcess>) -> (FakeWorld, Agent<FakeWorld>) {
+    let world = FakeWorld::of(all);
     let mut agent = agent(&world);
     count(&mut agent, Duration::ZERO);
     (world, agent)
 }
 
-fn count(agent: &mut Agent<Fake>, now: Duration) {
+fn count(agent: &mut Agent<FakeWorld>, now: Duration) {
     agent.count(now, &mut Reads::default());
 }
 
-fn report(agent: &Agent<Fake>) -> NodeReport {
+fn report(agent: &Agent<FakeWorld>) -> NodeReport {
     agent.report(Duration::ZERO, &Costs::default(), MIB)
 }
 
 /// The only row.
-fn row(agent: &Agent<Fake>) -> ContainerState {
+fn row(agent: &Agent<FakeWorld>) -> ContainerState {
     let mut rows = report(agent).rows;
     assert_eq!(rows.len(), 1);
     rows.remove(0)
 }
 
-fn next(agent: &mut Agent<Fake>, now: Duration) -> Option<usize> {
+fn next(agent: &mut Agent<FakeWorld>, now: Duration) -> Option<usize> {
     match agent.step(now, Duration::ZERO) {
         AgentStep::Read(at) => Some(at),
         AgentStep::Wait(_) => None,
@@ -44,7 +44,7 @@ fn next(agent: &mut Agent<Fake>, now: Duration) -> Option<usize> {
 }
 
 /// Reads whoever waits most, and returns its number.
-fn read(agent: &mut Agent<Fake>, now: Duration, answer: Result<LookReply, String>) -> Option<u32> {
+fn read(agent: &mut Agent<FakeWorld>, now: Duration, answer: Result<LookReply, String>) -> Option<u32> {
     let at = next(agent, now)?;
     let (key, wanted) = agent.wanted(at)?;
     agent.saw(key, now, answer);
@@ -54,7 +54,7 @@ fn read(agent: &mut Agent<Fake>, now: Duration, answer: Result<LookReply, String
 #[test]
 fn profiles_have_a_purse_of_their_own() {
     let (_, mut agent) = counted(vec![process(5, 100, 40)]);
-    let owes = |agent: &mut Agent<Fake>, spent: f64| agent.owes(Duration::ZERO, Duration::from_secs_f64(spent));
+    let owes = |agent: &mut Agent<FakeWorld>, spent: f64| agent.owes(Duration::ZERO, Duration::from_secs_f64(spent));
     // Half of a share of 0.01, with a loan of two minutes.
     assert_eq!(owes(&mut agent, 0.5), None);
     let wait = owes(&mut agent, 1.1).expect("half a second is owed");
@@ -87,7 +87,7 @@ fn a_container_says_whether_a_process_of_it_has_a_profile() {
 
 #[test]
 fn a_node_is_counted_and_read_and_its_rows_add_up() {
-    let world = Fake::of(vec![process(5, 100, 40), process(6, 101, 60)]);
+    let world = FakeWorld::of(vec![process(5, 100, 40), process(6, 101, 60)]);
     let mut agent = agent(&world);
     assert_eq!(agent.step(Duration::ZERO, Duration::ZERO), AgentStep::Count);
     count(&mut agent, Duration::ZERO);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use allocanary_sys::clocks::thread_cpu_time;
 use allocanary_sys::proc::files::{File, path};
 use allocanary_sys::proc::stat::time;
-use allocanary_sys::proc::{Stat, Status};
+use allocanary_sys::proc::{ProcStatus, Stat};
 use allocanary_sys::sys::{first_number, read_whole, usage};
 
 /// What the kernel has counted so far.
@@ -41,7 +41,7 @@ impl Clock {
 }
 
 /// The resident bytes that a status tells: 0 of a process that has ended.
-pub fn resident(status: std::io::Result<Status>) -> u64 {
+pub fn resident(status: std::io::Result<ProcStatus>) -> u64 {
     status.ok().and_then(|status| status.all_resident()).unwrap_or(0)
 }
 

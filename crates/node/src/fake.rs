@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use allocanary_heap::counters::{CounterPlace, Counters};
 use allocanary_rows::fleet::{Part, Parts};
-use allocanary_sys::proc::{Stat, Status};
+use allocanary_sys::proc::{ProcStatus, Stat};
 
-use crate::look::{CounterReply, Counting, HeapState, Look, LookReply, LookRequest, NoProfile, ProcessIdentity};
+use crate::look::{
+    CounterReply, CounterTarget, HeapReader, HeapState, LookReply, LookRequest, NoProfile, ProcessIdentity,
+};
 use crate::world::{Charged, Quota, World};
 
 pub const MIB: u64 = 1 << 20;
@@ -20,11 +22,11 @@ pub const STUCK: u32 = 66;
 pub type FakeProcess = (u32, u64, u64, u64, String);
 
 #[derive(Clone, Debug, Default)]
-pub struct Fake(pub Arc<Mutex<Vec<FakeProcess>>>);
+pub struct FakeWorld(pub Arc<Mutex<Vec<FakeProcess>>>);
 
-impl Fake {
-    pub fn of(all: Vec<FakeProcess>) -> Fake {
-        Fake(Arc::new(Mutex::new(all)))
+impl FakeWorld {
+    pub fn of(all: Vec<FakeProcess>) -> FakeWorld {
+        FakeWorld(Arc::new(Mutex::new(all)))
     }
 
     pub fn all(&self) -> std::sync::MutexGuard<'_, Vec<FakeProcess>> {
@@ -36,7 +38,7 @@ pub fn process(pid: u32, start: u64, mib: u64) -> FakeProcess {
     (pid, start, 7, mib, format!("0::/kubepods/pod{0}/{1}\n", "0123456789abcdef".repeat(2), "ab".repeat(32)))
 }
 
-impl World for Fake {
+impl World for FakeWorld {
     fn pids(&self) -> Vec<u32> {
         self.all().iter().map(|one| one.0).collect()
     }
@@ -50,9 +52,9 @@ impl World for Fake {
         Stat::parse(text.as_bytes())
     }
 
-    fn status(&self, pid: u32) -> Option<Status> {
+    fn status(&self, pid: u32) -> Option<ProcStatus> {
         let mib = self.all().iter().find(|one| one.0 == pid)?.3;
-        Some(Status { resident: Some((mib + 1) * MIB), anonymous: Some(mib * MIB), ..Status::default() })
+        Some(ProcStatus { resident: Some((mib + 1) * MIB), anonymous: Some(mib * MIB), ..ProcStatus::default() })
     }
 
     fn groups(&self, pid: u32) -> Option<String> {
@@ -110,15 +112,15 @@ pub struct Reads {
     pub before: Option<Box<dyn FnMut()>>,
 }
 
-impl Look for Reads {
+impl HeapReader for Reads {
     fn look(&mut self, wanted: &LookRequest) -> Result<LookReply, String> {
         self.look.as_mut().map_or_else(|| Ok(seen(MIB)), |look| look(wanted.pid))
     }
 
-    fn count(&mut self, wanted: &[Counting], _: Duration) -> Result<Vec<CounterReply>, String> {
+    fn count(&mut self, wanted: &[CounterTarget], _: Duration) -> Result<Vec<CounterReply>, String> {
         self.asked.push(wanted.len());
         self.before.iter_mut().for_each(|before| before());
-        let counted = |one: &Counting| match one.pid {
+        let counted = |one: &CounterTarget| match one.pid {
             STUCK => Err("reading it took more than 2 s".to_string()),
             DENIED => Ok(CounterReply { may_read: Some(false), counters: None }),
             _ => Ok(CounterReply {

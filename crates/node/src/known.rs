@@ -10,7 +10,7 @@ use crate::group::Membership;
 use crate::look::{HeapState, ProcessIdentity};
 use crate::names::PodNames;
 use crate::schedule::ReadCandidate;
-use crate::stat::{ProcessKey, Status};
+use crate::stat::{MemoryStatus, ProcessKey};
 use crate::world::Charged;
 
 /// A process.
@@ -19,7 +19,7 @@ pub struct ProcessRecord {
     /// Its name.
     pub name: String,
     /// What is resident.
-    pub status: Status,
+    pub status: MemoryStatus,
     /// Where it belongs.
     pub place: Membership,
     /// Its groups, as the kernel lists them.
@@ -253,7 +253,7 @@ mod tests {
         parts.add(Part::Files, 50);
         let identity = ProcessIdentity { allocator: allocator.into(), ..ProcessIdentity::default() };
         ProcessRecord {
-            status: Status { resident: anonymous + 50, anonymous, swapped: 0 },
+            status: MemoryStatus { resident: anonymous + 50, anonymous, swapped: 0 },
             identity: Some(identity),
             heap: Some((7, HeapState { parts, ..HeapState::default() })),
             ..ProcessRecord::default()
@@ -364,7 +364,7 @@ mod tests {
             one(vec![one_now.clone()]).bounds.iter().map(|one| one.bytes >> 20).collect::<Vec<_>>()
         };
         assert_eq!(given(&shrunk), [90, 40]);
-        shrunk.status = Status { resident: (70 << 20) + 50, anonymous: 70 << 20, swapped: 0 };
+        shrunk.status = MemoryStatus { resident: (70 << 20) + 50, anonymous: 70 << 20, swapped: 0 };
         assert_eq!(given(&shrunk), [70, 10], "it has given 30 MiB back since it was read");
     }
 

@@ -77,7 +77,7 @@ pub struct HeapState {
 
 /// A process whose counters are asked for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Counting {
+pub struct CounterTarget {
     /// Its number.
     pub pid: u32,
     /// Where its counters are. Without any the question is whether it may be read.
@@ -103,13 +103,13 @@ pub enum NoProfile {
 }
 
 /// Who reads processes for the agent.
-pub trait Look {
+pub trait HeapReader {
     /// Reads one. The error is a sentence.
     fn look(&mut self, wanted: &LookRequest) -> Result<LookReply, String>;
 
     /// Reads the counters of some within a time: an answer each, in their order. The error is a sentence, after which nothing is known of
     /// any of them.
-    fn count(&mut self, wanted: &[Counting], time: Duration) -> Result<Vec<CounterReply>, String>;
+    fn count(&mut self, wanted: &[CounterTarget], time: Duration) -> Result<Vec<CounterReply>, String>;
 
     /// Reads the profile of one, as pprof's readers want it.
     fn profile(&mut self, pid: u32) -> Result<Vec<u8>, NoProfile>;
@@ -136,7 +136,7 @@ fn cut(text: &str) -> String {
     }
 }
 
-/// The child's side of [`Look::look`]. The surroundings are those that the command has read.
+/// The child's side of [`HeapReader::look`]. The surroundings are those that the command has read.
 pub fn look(wanted: &LookRequest, surroundings: Surroundings) -> Result<LookReply, String> {
     let until = Instant::now().checked_add(wanted.time);
     let mut process = ProcessFacts::look_at(wanted.pid, surroundings).map_err(|error| cut(&error.to_string()))?;
@@ -162,7 +162,7 @@ pub fn look(wanted: &LookRequest, surroundings: Surroundings) -> Result<LookRepl
     // Afterwards: arenas may have begun while it was walked.
     identity.places = counters::locate_in(wanted.pid, until).unwrap_or_default();
     let places = std::mem::take(&mut identity.places);
-    let asked = Counting { pid: wanted.pid, places };
+    let asked = CounterTarget { pid: wanted.pid, places };
     let counters = counted(&asked).counters;
     identity.places = asked.places;
     if wanted.profile {
@@ -172,14 +172,14 @@ pub fn look(wanted: &LookRequest, surroundings: Surroundings) -> Result<LookRepl
     Ok(LookReply { identity, counters, heap, problem })
 }
 
-/// The child's side of [`Look::count`]. It ends by itself when the time is over; one that waits in the kernel is ended by its parent.
-pub fn count(wanted: &[Counting], time: Duration) -> Vec<CounterReply> {
+/// The child's side of [`HeapReader::count`]. It ends by itself when the time is over; one that waits in the kernel is ended by its parent.
+pub fn count(wanted: &[CounterTarget], time: Duration) -> Vec<CounterReply> {
     let start = Instant::now();
-    let one = |one: &Counting| if start.elapsed() < time { counted(one) } else { CounterReply::default() };
+    let one = |one: &CounterTarget| if start.elapsed() < time { counted(one) } else { CounterReply::default() };
     wanted.iter().map(one).collect()
 }
 
-fn counted(one: &Counting) -> CounterReply {
+fn counted(one: &CounterTarget) -> CounterReply {
     match Remote::open(one.pid) {
         Ok(remote) => CounterReply {
             may_read: Some(true),
@@ -280,8 +280,8 @@ mod tests {
     #[test]
     fn counters_are_read_within_a_time() {
         let places = counters::locate_in(std::process::id(), None).unwrap();
-        let own = Counting { pid: std::process::id(), places };
-        let gone = Counting { pid: 0x3fff_ffff, places: Vec::new() };
+        let own = CounterTarget { pid: std::process::id(), places };
+        let gone = CounterTarget { pid: 0x3fff_ffff, places: Vec::new() };
         let all = [own, gone];
         let told = count(&all, Duration::from_secs(60));
         assert_eq!((told[0].may_read, told[1].clone()), (Some(true), CounterReply::default()));

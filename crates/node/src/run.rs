@@ -10,14 +10,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use allocanary_rows::fleet::{Machine, NodeReport};
-use allocanary_sys::proc::Status;
+use allocanary_sys::proc::ProcStatus;
 
 use crate::agent::Agent;
 use crate::asking::ChildRequest;
 use crate::client::{Trust, fetch, runtime};
 use crate::costs::{Clock, Costs, Work, resident};
 use crate::desk::{Desk, PublishedReport, pages};
-use crate::look::{Look, NoProfile};
+use crate::look::{HeapReader, NoProfile};
 use crate::names::PodNames;
 #[cfg(feature = "otlp")]
 use crate::otlp::Sender;
@@ -63,7 +63,7 @@ pub fn host() -> Machine {
 /// The agent with its clocks, on its own thread.
 struct Runner<'a, W> {
     agent: Agent<W>,
-    look: &'a mut dyn Look,
+    look: &'a mut dyn HeapReader,
     costs: Costs,
     begun: Instant,
     /// When all were last counted.
@@ -73,7 +73,7 @@ struct Runner<'a, W> {
 }
 
 impl<'a, W: World> Runner<'a, W> {
-    fn new(world: W, options: &AgentOptions, look: &'a mut dyn Look) -> Runner<'a, W> {
+    fn new(world: W, options: &AgentOptions, look: &'a mut dyn HeapReader) -> Runner<'a, W> {
         let agent = Agent::new(world, options.node.clone(), host(), options.every, options.share)
             .with_profiles(options.profiles);
         let begun = Instant::now();
@@ -146,18 +146,18 @@ impl<'a, W: World> Runner<'a, W> {
 
     fn report(&mut self) -> NodeReport {
         self.charge(None);
-        let child = self.look.child().map_or(0, |pid| resident(Status::of(pid)));
-        self.agent.report(self.begun.elapsed(), &self.costs, resident(Status::own()) + child)
+        let child = self.look.child().map_or(0, |pid| resident(ProcStatus::of(pid)));
+        self.agent.report(self.begun.elapsed(), &self.costs, resident(ProcStatus::own()) + child)
     }
 }
 
 /// Counts once, reads every heap once that is worth it, and returns the report. The budget does not count here: somebody waits. Without an
 /// answer of the kubelet pods have their UIDs, and a problem says why.
-pub fn once(options: &AgentOptions, look: &mut dyn Look) -> Result<NodeReport, String> {
+pub fn once(options: &AgentOptions, look: &mut dyn HeapReader) -> Result<NodeReport, String> {
     once_in(HostKernel::new(), options, look)
 }
 
-fn once_in<W: World>(world: W, options: &AgentOptions, look: &mut dyn Look) -> Result<NodeReport, String> {
+fn once_in<W: World>(world: W, options: &AgentOptions, look: &mut dyn HeapReader) -> Result<NodeReport, String> {
     let mut runner = Runner::new(world, options, look);
     if let Some((url, trust)) = &options.kubelet {
         runner.heard(runtime()?.block_on(fetch(url, trust)).and_then(|text| PodNames::parse(&text)));
@@ -170,7 +170,7 @@ fn once_in<W: World>(world: W, options: &AgentOptions, look: &mut dyn Look) -> R
 }
 
 /// Runs until the process ends. The error is that of the start.
-pub fn run(options: AgentOptions, listener: TcpListener, look: &mut dyn Look, show: Show) -> Result<(), String> {
+pub fn run(options: AgentOptions, listener: TcpListener, look: &mut dyn HeapReader, show: Show) -> Result<(), String> {
     run_in(HostKernel::new(), options, listener, look, show)
 }
 
@@ -178,7 +178,7 @@ fn run_in<W: World>(
     world: W,
     options: AgentOptions,
     listener: TcpListener,
-    look: &mut dyn Look,
+    look: &mut dyn HeapReader,
     show: Show,
 ) -> Result<(), String> {
     let mut runner = Runner::new(world, &options, look);

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::sync::mpsc::channel;
 
 use super::*;
-use crate::fake::{Fake, MIB, Reads, process, seen};
+use crate::fake::{FakeWorld, MIB, Reads, process, seen};
 
 fn options() -> AgentOptions {
     AgentOptions {
@@ -45,7 +45,7 @@ fn a_process_that_keeps_the_agent_waiting_does_not_keep_a_page() {
         };
         // A heap is read in between, so that there are counters to read.
         let mut reads = Reads { before: Some(Box::new(before)), ..Reads::default() };
-        run_in(Fake::of(vec![process(5, 100, 40)]), options(), listener, &mut reads, |_| "page".into())
+        run_in(FakeWorld::of(vec![process(5, 100, 40)]), options(), listener, &mut reads, |_| "page".into())
     });
     is_stuck.recv_timeout(Duration::from_secs(60)).unwrap();
     for (path, wanted) in
@@ -59,7 +59,7 @@ fn a_process_that_keeps_the_agent_waiting_does_not_keep_a_page() {
 
 #[test]
 fn once_reads_each_heap_once_and_ends_also_where_nothing_can_be_read_and_no_kubelet_answers() {
-    let world = Fake::of((1..20).map(|pid| process(pid + 100, 5, 40)).collect());
+    let world = FakeWorld::of((1..20).map(|pid| process(pid + 100, 5, 40)).collect());
     let (tried, told) = channel();
     let look = move |pid: u32| {
         tried.send(pid).unwrap();
@@ -83,7 +83,7 @@ fn passing(profiles: bool, read: impl FnMut(u32) -> Vec<u8> + Send + 'static) ->
     thread::spawn(move || {
         let mut reads = Reads { profile: Some(Box::new(read)), ..Reads::default() };
         let options = AgentOptions { profiles, ..options() };
-        run_in(Fake::of(vec![process(5, 100, 40)]), options, listener, &mut reads, |_| "page".into())
+        run_in(FakeWorld::of(vec![process(5, 100, 40)]), options, listener, &mut reads, |_| "page".into())
     });
     address
 }
@@ -126,7 +126,7 @@ fn a_process_without_a_profile_is_told_by_a_line() {
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
         let options = AgentOptions { profiles: true, ..options() };
-        run_in(Fake::of(vec![process(5, 100, 40)]), options, listener, &mut Reads::default(), |_| "page".into())
+        run_in(FakeWorld::of(vec![process(5, 100, 40)]), options, listener, &mut Reads::default(), |_| "page".into())
     });
     let answer = get(address, "/debug/pprof/heap?pid=5");
     assert!(answer.starts_with("HTTP/1.1 404") && answer.ends_with("\r\n\r\nprocess 5 has no profile\n"), "{answer}");
@@ -144,7 +144,7 @@ fn a_receiver_of_otlp_that_is_slow_keeps_nobody_waiting() {
     thread::spawn(move || {
         let mut reads = Reads { before: Some(Box::new(move || counted.send(()).unwrap())), ..Reads::default() };
         let options = AgentOptions { otlp, ..options() };
-        run_in(Fake::of(vec![process(5, 100, 40)]), options, listener, &mut reads, |_| "page".into())
+        run_in(FakeWorld::of(vec![process(5, 100, 40)]), options, listener, &mut reads, |_| "page".into())
     });
     let (mut waiting, _) = receiver.accept().unwrap();
     let mut begin = [0; 21];

@@ -22,7 +22,7 @@ impl ProcessKey {
 
 /// What `status` tells, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Status {
+pub struct MemoryStatus {
     /// Resident, with reserved huge pages.
     pub resident: u64,
     /// Of that, without a file behind it.
@@ -31,13 +31,13 @@ pub struct Status {
     pub swapped: u64,
 }
 
-impl Status {
+impl MemoryStatus {
     /// `None` if it has no memory.
-    pub fn of(status: &proc::Status) -> Option<Status> {
+    pub fn of(status: &proc::ProcStatus) -> Option<MemoryStatus> {
         let resident = status.all_resident()?;
         let huge = status.reserved_huge.unwrap_or(0);
         let anonymous = status.anonymous.unwrap_or(0).saturating_add(huge).min(resident);
-        Some(Status { resident, anonymous, swapped: status.swapped.unwrap_or(0) })
+        Some(MemoryStatus { resident, anonymous, swapped: status.swapped.unwrap_or(0) })
     }
 }
 
@@ -59,8 +59,8 @@ mod tests {
     #[test]
     fn reserved_huge_pages_are_resident_and_have_no_file() {
         let text = b"Name:\tx\nVmRSS:\t  100 kB\nRssAnon:\t 60 kB\nHugetlbPages:\t 2048 kB\nVmSwap:\t 4 kB\n";
-        let of = |text: &[u8]| Status::of(&proc::Status::parse(text));
-        assert_eq!(of(text), Some(Status { resident: 2148 << 10, anonymous: 2108 << 10, swapped: 4 << 10 }));
+        let of = |text: &[u8]| MemoryStatus::of(&proc::ProcStatus::parse(text));
+        assert_eq!(of(text), Some(MemoryStatus { resident: 2148 << 10, anonymous: 2108 << 10, swapped: 4 << 10 }));
         assert_eq!(of(b"Name:\tkthreadd\n"), None);
     }
 }

@@ -7,7 +7,7 @@ use allocanary_sys::cgroups::{ControlGroups, Controller, MOUNT};
 use allocanary_sys::container::quota;
 use allocanary_sys::input;
 use allocanary_sys::proc::files::{File, own_path, path};
-use allocanary_sys::proc::{Stat, Status, pids, stat};
+use allocanary_sys::proc::{ProcStatus, Stat, pids, stat};
 use allocanary_sys::sys::{line_number, read_whole};
 
 use crate::group::{down_to_own, from_the_root};
@@ -21,7 +21,7 @@ pub trait World {
     fn stat(&self, pid: u32) -> Option<Stat>;
 
     /// What is resident. `None` if it has ended.
-    fn status(&self, pid: u32) -> Option<Status>;
+    fn status(&self, pid: u32) -> Option<ProcStatus>;
 
     /// Where it belongs: the kernel's list of its groups. `None` if it has ended.
     fn groups(&self, pid: u32) -> Option<String>;
@@ -121,8 +121,8 @@ impl World for HostKernel {
         Stat::of(pid).ok()
     }
 
-    fn status(&self, pid: u32) -> Option<Status> {
-        Status::of(pid).ok()
+    fn status(&self, pid: u32) -> Option<ProcStatus> {
+        ProcStatus::of(pid).ok()
     }
 
     fn groups(&self, pid: u32) -> Option<String> {

@@ -11,7 +11,7 @@ use std::marker::PhantomData;
 use std::time::{Duration, Instant};
 
 use allocanary_sys::proc::pids::tids;
-use allocanary_sys::proc::{Stat, Status};
+use allocanary_sys::proc::{ProcStatus, Stat};
 
 use crate::ptrace::{Blocked, Stop, detach, ends_call, hide, interrupt, seize, stopped};
 use crate::trouble::ProcessTrouble;
@@ -121,10 +121,10 @@ impl Frozen {
 
     /// Why the kernel does not allow this thread to be stopped: another process may trace it already.
     fn refused(&self, tid: u32, error: io::Error) -> ProcessTrouble {
-        let tracer = Status::of_thread(self.pid, tid).ok().and_then(|status| status.tracer);
+        let tracer = ProcStatus::of_thread(self.pid, tid).ok().and_then(|status| status.tracer);
         let Some(tracer) = tracer.filter(|&tracer| tracer != 0) else { return self.trouble("stopping it", error) };
         // The tracer is a thread. Users know the number of its process.
-        let tracer = Status::of(tracer).ok().and_then(|status| status.process).unwrap_or(tracer);
+        let tracer = ProcStatus::of(tracer).ok().and_then(|status| status.process).unwrap_or(tracer);
         let traced = format!("process {tracer} traces it already (a debugger?): end that first");
         self.trouble("stopping it", io::Error::other(traced))
     }
@@ -133,7 +133,7 @@ impl Frozen {
     /// known, the answer is yes: a program that gets EINTR too often makes its call again, but a program that misses an
     /// EINTR may wait for ever.
     fn has_signal(&self, tid: u32, signal: i32) -> bool {
-        Status::of_thread(self.pid, tid).map_or(true, |status| ends_call(&status, signal))
+        ProcStatus::of_thread(self.pid, tid).map_or(true, |status| ends_call(&status, signal))
     }
 }
 

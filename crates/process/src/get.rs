@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use allocanary_sys::proc::Status;
+use allocanary_sys::proc::ProcStatus;
 
 use crate::channel::Channel;
 use crate::file::{Opened, Stamp};
@@ -50,8 +50,8 @@ pub fn text(pid: u32, name: Name) -> io::Result<Vec<u8>> {
 }
 
 /// What the kernel says of a process.
-pub fn status(pid: u32) -> io::Result<Status> {
-    Ok(Status::parse(&text(pid, Name::Status)?))
+pub fn status(pid: u32) -> io::Result<ProcStatus> {
+    Ok(ProcStatus::parse(&text(pid, Name::Status)?))
 }
 
 /// Opens a file of the kernel about this host.

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use allocanary_sys::proc::Status;
+use allocanary_sys::proc::ProcStatus;
 
 /// While this lives, the calling thread gets no signals.
 pub struct Blocked {
@@ -45,7 +45,7 @@ impl std::fmt::Debug for Blocked {
 /// Whether a thread is about to get a signal that ends its call. If so, the call must end. In: the thread's status, and
 /// the signal that it was about to get, or 0. Signals that the thread ignores are not counted: they are pending only
 /// because the thread is traced, and it must not notice them.
-pub fn ends_call(status: &Status, signal: i32) -> bool {
+pub fn ends_call(status: &ProcStatus, signal: i32) -> bool {
     let by_default = [libc::SIGCHLD, libc::SIGCONT, libc::SIGURG, libc::SIGWINCH].map(bit).into_iter().sum::<u64>();
     let ignored = status.ignored.unwrap_or(0) | (by_default & !status.caught.unwrap_or(0));
     let waiting = status.pending.unwrap_or(0) | status.pending_for_process.unwrap_or(0);
@@ -290,13 +290,13 @@ fn ptrace(request: Request, tid: u32, at: usize, data: usize) -> io::Result<i64>
 mod tests {
     use super::*;
 
-    fn status(pending: i32, blocked: i32, ignored: i32, caught: i32) -> Status {
-        Status {
+    fn status(pending: i32, blocked: i32, ignored: i32, caught: i32) -> ProcStatus {
+        ProcStatus {
             pending_for_process: Some(bit(pending)),
             blocked: Some(bit(blocked)),
             ignored: Some(bit(ignored)),
             caught: Some(bit(caught)),
-            ..Status::default()
+            ..ProcStatus::default()
         }
     }
 

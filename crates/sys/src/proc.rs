@@ -15,4 +15,4 @@ mod status;
 
 pub use mapping::{Mapping, parse_maps};
 pub use stat::Stat;
-pub use status::Status;
+pub use status::ProcStatus;

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 /// The properties of the output that a report is shown on.
 #[derive(Clone, Copy, Debug)]
-pub struct Look {
+pub struct TerminalStyle {
     /// Whether colours may be used.
     pub color: bool,
     /// Characters per line.

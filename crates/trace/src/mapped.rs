@@ -15,7 +15,7 @@ use crate::layout::{HEADER, MAGIC, Mark, Moment, Op};
 use crate::origin::Origin;
 
 /// A mapped prepared trace.
-pub struct Prepared {
+pub struct PreparedTrace {
     start: NonNull<u8>,
     length: usize,
     /// Where the tables begin.
@@ -41,9 +41,9 @@ pub struct Prepared {
 }
 
 // SAFETY: the mapping is read only.
-unsafe impl Send for Prepared {}
+unsafe impl Send for PreparedTrace {}
 // SAFETY: the mapping is read only.
-unsafe impl Sync for Prepared {}
+unsafe impl Sync for PreparedTrace {}
 
 /// A lane: the operations of one thread in the file.
 #[derive(Clone, Copy)]
@@ -64,18 +64,18 @@ fn failed(path: &Path, error: &dyn Display) -> Error {
     Error::file(path, "opening the prepared trace", error)
 }
 
-impl Prepared {
+impl PreparedTrace {
     /// Maps a prepared trace of this user; which trace it was made from is not checked.
     /// [`prepare`](crate::prepare::prepare) finds the form of a given trace. The error says why the file is not a
     /// prepared trace.
-    pub fn open(path: &Path) -> Result<Prepared> {
+    pub fn open(path: &Path) -> Result<PreparedTrace> {
         let file = private::open_own(path).map_err(|error| failed(path, &error))?;
-        Prepared::map(&file, path)
+        PreparedTrace::map(&file, path)
     }
 
     /// As [`open`](Self::open), but fails if the form was not made from `origin`.
-    pub(crate) fn open_of(path: &Path, origin: &Origin) -> Result<Prepared> {
-        let prepared = Prepared::open(path)?;
+    pub(crate) fn open_of(path: &Path, origin: &Origin) -> Result<PreparedTrace> {
+        let prepared = PreparedTrace::open(path)?;
         if (0..origin.words().len()).any(|at| prepared.word_at(8 + (FIGURES + at) * 8) != origin.words()[at]) {
             return Err(failed(path, &"it is of another trace, of other marks, or of what the trace was before"));
         }
@@ -83,7 +83,7 @@ impl Prepared {
     }
 
     /// Maps an open prepared trace, which no other user can write to.
-    pub(crate) fn map(file: &File, path: &Path) -> Result<Prepared> {
+    pub(crate) fn map(file: &File, path: &Path) -> Result<PreparedTrace> {
         let failed = |error: &dyn Display| failed(path, error);
         let length = file.metadata().map_err(|error| failed(&error))?.len() as usize;
         if length < HEADER as usize {
@@ -96,7 +96,7 @@ impl Prepared {
             return Err(failed(&std::io::Error::last_os_error()));
         }
         let start = NonNull::new(start.cast()).expect("a mapping is never at 0");
-        let mut prepared = Prepared {
+        let mut prepared = PreparedTrace {
             start,
             length,
             tables: 0,
@@ -223,7 +223,7 @@ impl Prepared {
     }
 }
 
-impl Drop for Prepared {
+impl Drop for PreparedTrace {
     fn drop(&mut self) {
         // SAFETY: our own mapping, which nobody uses any more.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };

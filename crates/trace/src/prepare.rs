@@ -32,7 +32,7 @@ use self::writer::Writer;
 use crate::error::{Error, Result};
 use crate::format::Marks;
 use crate::layout::HEADER;
-use crate::mapped::Prepared;
+use crate::mapped::PreparedTrace;
 use crate::merge::{Merged, merge};
 use crate::origin::Origin;
 use crate::reader::Trace;
@@ -70,24 +70,24 @@ pub struct Summary {
 }
 
 /// The prepared form of a trace; it is made if it does not exist. The marks `asked` replace those of the trace.
-pub fn prepare(trace: &Path, asked: Marks) -> Result<Prepared> {
+pub fn prepare(trace: &Path, asked: Marks) -> Result<PreparedTrace> {
     prepare_in(&Folders::of_this_user(), trace, asked)
 }
 
 /// The prepared form of a trace, if there is one.
-pub fn find(trace: &Path, asked: Marks) -> Result<Option<Prepared>> {
+pub fn find(trace: &Path, asked: Marks) -> Result<Option<PreparedTrace>> {
     find_in(&Folders::of_this_user(), trace, asked)
 }
 
-fn find_in(folders: &Folders, trace: &Path, asked: Marks) -> Result<Option<Prepared>> {
+fn find_in(folders: &Folders, trace: &Path, asked: Marks) -> Result<Option<PreparedTrace>> {
     let file = File::open(trace).map_err(|error| Error::file(trace, "opening the trace", error))?;
     let origin = Origin::of(&file, asked).map_err(|error| Error::file(trace, "reading the trace", error))?;
     let own = folders.own().into_iter().filter(|folder| private::check_folder(folder).is_ok());
     let paths = std::iter::once(origin.beside(trace)).chain(own.map(|folder| folder.join(origin.name(trace))));
-    Ok(paths.into_iter().find_map(|path| Prepared::open_of(&path, &origin).ok()))
+    Ok(paths.into_iter().find_map(|path| PreparedTrace::open_of(&path, &origin).ok()))
 }
 
-fn prepare_in(folders: &Folders, trace: &Path, asked: Marks) -> Result<Prepared> {
+fn prepare_in(folders: &Folders, trace: &Path, asked: Marks) -> Result<PreparedTrace> {
     if let Some(found) = find_in(folders, trace, asked)? {
         return Ok(found);
     }
@@ -122,14 +122,14 @@ enum Failed {
 }
 
 /// Makes a prepared form at a path. It is written under another name, and renamed when it is complete.
-fn make(source: &Trace, origin: &Origin, path: &Path, asked: Marks) -> std::result::Result<Prepared, Failed> {
+fn make(source: &Trace, origin: &Origin, path: &Path, asked: Marks) -> std::result::Result<PreparedTrace, Failed> {
     let place = |error| Failed::Place(path.into(), error);
     let (file, part) = private::new_file_in(private::folder_of(path)).map_err(place)?;
     // On some network file systems the files that we make belong to another user. A form there would never be used.
     let made = private::check_own(&file).map_err(place).and_then(|()| {
         write_to(source, origin, &file, path, asked, &Elsewhere::default()).map_err(Failed::Trace)?;
         std::fs::rename(&part, path).map_err(place)?;
-        Prepared::map(&file, path).map_err(Failed::Trace)
+        PreparedTrace::map(&file, path).map_err(Failed::Trace)
     });
     made.inspect_err(|_| {
         let _ = std::fs::remove_file(&part);
@@ -153,10 +153,10 @@ pub fn write_elsewhere(trace: &Trace, file: &File, path: &Path, asked: Marks, el
 
 /// Opens a form that [`write_elsewhere`] wrote, if it was made from the present state of this trace and with these
 /// marks.
-pub fn open_elsewhere(form: &Path, trace: &Path, asked: Marks) -> Result<Prepared> {
+pub fn open_elsewhere(form: &Path, trace: &Path, asked: Marks) -> Result<PreparedTrace> {
     let file = File::open(trace).map_err(|error| Error::file(trace, "opening the trace", error))?;
     let origin = Origin::of(&file, asked).map_err(|error| Error::file(trace, "reading the trace", error))?;
-    Prepared::open_of(form, &origin)
+    PreparedTrace::open_of(form, &origin)
 }
 
 fn write_to(

@@ -13,7 +13,7 @@ mod pool;
 mod worker;
 
 pub use crate::layout::Moment;
-pub use crate::mapped::Prepared;
+pub use crate::mapped::PreparedTrace;
 pub use crate::placed::PlacedBlock;
 pub use global::Global;
 pub use noted::{Noted, Notes};
@@ -109,7 +109,7 @@ pub(crate) struct Shared<'a, A> {
     allocator: &'a A,
     /// The pool, for the blocks that the prepared form has in a pool.
     pool: Option<&'a Pool<'a>>,
-    prepared: &'a Prepared,
+    prepared: &'a PreparedTrace,
     options: ReplayOptions,
     table: &'a [Entry],
     /// For each epoch, the number of threads that have not finished it.
@@ -138,7 +138,7 @@ pub(crate) struct Shared<'a, A> {
 /// Executes a prepared trace. The calling thread executes the program's first thread. `stop` is called at each moment, while
 /// no thread works.
 pub fn run<A: GlobalAlloc + Sync>(
-    prepared: &Prepared,
+    prepared: &PreparedTrace,
     allocator: &A,
     options: ReplayOptions,
     stop: &mut dyn FnMut(&Stop<'_>),
@@ -149,7 +149,7 @@ pub fn run<A: GlobalAlloc + Sync>(
 /// As [`run`], with a pool for the blocks that the prepared form marks. Without a pool, these blocks are allocated like
 /// all others.
 pub fn run_with<A: GlobalAlloc + Sync>(
-    prepared: &Prepared,
+    prepared: &PreparedTrace,
     allocator: &A,
     pool: Option<&Pool<'_>>,
     options: ReplayOptions,
@@ -435,7 +435,7 @@ impl<A> Shared<'_, A> {
 
 /// Prepares a trace in a child process, so that this process's memory does not change. Does nothing if the trace is
 /// already prepared. Must be called while the process has one thread.
-pub fn prepare_apart(trace: &std::path::Path, asked: Marks) -> Result<Prepared> {
+pub fn prepare_apart(trace: &std::path::Path, asked: Marks) -> Result<PreparedTrace> {
     if let Some(found) = crate::prepare::find(trace, asked)? {
         return Ok(found);
     }

@@ -9,7 +9,7 @@ use allocanary_sys::sys::{line_number, read_once};
 use allocanary_trace::builder::TraceBuilder;
 use allocanary_trace::coder::{AllocFunction, Event};
 use allocanary_trace::reader::Trace;
-use allocanary_trace::replay::{Prepared, ReplayOptions, run};
+use allocanary_trace::replay::{PreparedTrace, ReplayOptions, run};
 use tempfile::NamedTempFile;
 
 const BLOCKS: u64 = 300_000;
@@ -57,7 +57,7 @@ fn an_allocator_that_allocates_nothing_adds_no_memory() {
     }
     let out = NamedTempFile::new().unwrap();
     allocanary_trace::prepare::write(&Trace::open(trace.path()).unwrap(), out.path(), Default::default()).unwrap();
-    let prepared = Prepared::open(out.path()).unwrap();
+    let prepared = PreparedTrace::open(out.path()).unwrap();
     // SAFETY: a new mapping of no file.
     let start = unsafe {
         let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);

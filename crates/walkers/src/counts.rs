@@ -30,7 +30,7 @@ pub trait MemoryReader {
 }
 
 /// A memory of a test.
-impl MemoryReader for crate::fake::Fake {
+impl MemoryReader for crate::fake::FakeMemory {
     fn copy(&self, at: u64, into: &mut [u8]) -> bool {
         self.read(at, into)
     }

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use crate::fake::Fake;
+use crate::fake::FakeMemory;
 use crate::{Check, Memory, Walk, Walker};
 
 /// Damage: which of the written words, by what kind of value, at which of its bytes.
@@ -14,7 +14,7 @@ pub fn damage() -> impl Strategy<Value = Damage> {
 }
 
 /// Damages a heap and walks it. It may be refused; but if its figures are shown, they are right, or a warning is with them.
-pub fn walk_damaged(walker: &Walker, mut fake: Fake, damage: Damage) {
+pub fn walk_damaged(walker: &Walker, mut fake: FakeMemory, damage: Damage) {
     let whole = (walker.walk)(&fake).remove(0).expect("a walk");
     let written = fake.written();
     for (which, kind, value) in damage {

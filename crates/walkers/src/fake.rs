@@ -8,7 +8,7 @@ use crate::{Mapping, Memory, PAGE, Pages, State, ThreadId, parse_maps};
 
 /// The memory of a process that never was. What nobody wrote is zero.
 #[derive(Default)]
-pub struct Fake {
+pub struct FakeMemory {
     /// Its mappings, in the order of their addresses.
     pub mappings: Vec<Mapping>,
     /// Its threads.
@@ -25,18 +25,18 @@ pub struct Fake {
     wants_blocks: bool,
 }
 
-impl Fake {
+impl FakeMemory {
     /// Mappings from lines of `/proc/PID/maps`. All private memory that can be written is resident.
-    pub fn of(maps: &str) -> Fake {
+    pub fn of(maps: &str) -> FakeMemory {
         let mappings = parse_maps(maps);
         let mut pages = Pages::default();
         for one in mappings.iter().filter(|one| one.writable && !one.shared) {
             pages.push(Run { from: one.from, to: one.to, state: State::Resident });
         }
-        Fake { mappings, pages, ..Fake::default() }
+        FakeMemory { mappings, pages, ..FakeMemory::default() }
     }
 
-    /// Adds a mapping behind those that are there. Its pages are resident if something is written to them, from [`Fake::done`] on.
+    /// Adds a mapping behind those that are there. Its pages are resident if something is written to them, from [`FakeMemory::done`] on.
     pub fn map(&mut self, from: u64, bytes: u64, writable: bool, inode: u64, name: &str) {
         let to = from + bytes;
         self.mappings.push(Mapping {
@@ -102,12 +102,12 @@ impl Fake {
     }
 
     /// Who reads it wants each live block.
-    pub fn wanting_blocks(self) -> Fake {
-        Fake { wants_blocks: true, ..self }
+    pub fn wanting_blocks(self) -> FakeMemory {
+        FakeMemory { wants_blocks: true, ..self }
     }
 
     /// Tells the states of the pages, after all has been written.
-    pub fn done(mut self) -> Fake {
+    pub fn done(mut self) -> FakeMemory {
         self.pages = Pages::default();
         for page in &self.touched {
             let state = match page {
@@ -127,7 +127,7 @@ impl Fake {
     }
 }
 
-impl Memory for Fake {
+impl Memory for FakeMemory {
     fn mappings(&self) -> &[Mapping] {
         &self.mappings
     }

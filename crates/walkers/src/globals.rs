@@ -80,11 +80,11 @@ pub fn each_word(memory: &dyn Memory, range: &Range<u64>, mut visit: impl FnMut(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::Fake;
+    use crate::fake::FakeMemory;
 
     /// A file with its header, its variables, and memory that the kernel has put right behind it.
-    fn fake(magic: u64) -> Fake {
-        let mut fake = Fake::default();
+    fn fake(magic: u64) -> FakeMemory {
+        let mut fake = FakeMemory::default();
         fake.map(0x10000, 0x1000, false, 7, "/bin/program");
         fake.map(0x11000, 0x1000, true, 7, "/bin/program");
         fake.map(0x12000, 0x9000, true, 0, "");

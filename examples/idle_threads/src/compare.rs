@@ -3,7 +3,7 @@
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
-use allocanary_sys::proc::Status;
+use allocanary_sys::proc::ProcStatus;
 use allocanary_sys::sys::usage;
 use allocanary_text::units::Unit;
 
@@ -78,7 +78,7 @@ fn measure<T>(run: impl FnOnce() -> (u64, T)) -> Measured {
     let used = usage();
     let per_cpu_second = requests as f64 / ((used.user_us + used.system_us) as f64 / 1e6);
     std::thread::sleep(REST);
-    let status = Status::own().expect("/proc is mounted");
+    let status = ProcStatus::own().expect("/proc is mounted");
     let idle_bytes = status.resident.expect("a process has a resident size") as f64;
     drop(threads);
     Measured { per_second, per_cpu_second, idle_bytes }

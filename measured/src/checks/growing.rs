@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use allocanary_heap::{ReadMode, take};
-use allocanary_sys::proc::Status;
+use allocanary_sys::proc::ProcStatus;
 
 use crate::check::{Check, Measure};
 use crate::decision::Pair;
@@ -76,6 +76,6 @@ fn once(pid: u32) -> Result<Pair, Problem> {
 
 /// `VmRSS` in bytes.
 fn resident(pid: u32) -> Result<u64, Problem> {
-    let status = Status::of(pid).map_err(|error| failed("status", &error))?;
+    let status = ProcStatus::of(pid).map_err(|error| failed("status", &error))?;
     status.resident.ok_or_else(|| failed("status", &"it has no VmRSS"))
 }

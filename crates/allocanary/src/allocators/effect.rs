@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use allocanary_sys::proc::Status;
+use allocanary_sys::proc::ProcStatus;
 
 /// The settings for which `why` returns a reason, with that reason.
 #[inline]
@@ -16,7 +16,7 @@ pub fn without_effect(
 
 /// Returns the reason if this process has no page of the huge page pool. The kernel counts these pages.
 pub fn no_pool_pages() -> Option<String> {
-    pool_pages_missing(Status::own().ok().and_then(|status| status.reserved_huge))
+    pool_pages_missing(ProcStatus::own().ok().and_then(|status| status.reserved_huge))
 }
 
 fn pool_pages_missing(bytes: Option<u64>) -> Option<String> {

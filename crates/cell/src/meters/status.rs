@@ -2,7 +2,7 @@
 
 use crate::meter::{Column, Meter, column};
 use allocanary::Allocator;
-use allocanary_sys::proc::Status;
+use allocanary_sys::proc::ProcStatus;
 use allocanary_text::units::Unit;
 
 /// The meter.
@@ -15,18 +15,18 @@ pub const METER: Meter = Meter {
 };
 
 fn read(_: &dyn Allocator, slots: &mut [Option<u64>]) {
-    if let Ok(status) = Status::own() {
+    if let Ok(status) = ProcStatus::own() {
         fill(&status, slots);
     }
 }
 
 /// The readings in a text of `/proc/self/status`, which may have been read earlier.
 pub fn parse(text: &[u8], slots: &mut [Option<u64>]) {
-    fill(&Status::parse(text), slots);
+    fill(&ProcStatus::parse(text), slots);
 }
 
-fn fill(status: &Status, slots: &mut [Option<u64>]) {
-    let Status { resident, most_resident, anonymous, addresses, threads, .. } = *status;
+fn fill(status: &ProcStatus, slots: &mut [Option<u64>]) {
+    let ProcStatus { resident, most_resident, anonymous, addresses, threads, .. } = *status;
     let values = [resident, most_resident, anonymous, addresses, threads];
     slots.iter_mut().zip(values).for_each(|(slot, value)| *slot = value);
 }

@@ -13,7 +13,7 @@ use allocanary_rows::error::{Error, Result};
 use allocanary_screens::draw::{Answer, short};
 use allocanary_screens::report::comparison;
 use allocanary_sys::private;
-use allocanary_text::outside::Look;
+use allocanary_text::outside::TerminalStyle;
 use allocanary_text::units::show_share;
 
 /// Compares, prints, and judges.
@@ -53,7 +53,7 @@ pub fn run(flags: &CompareFlags) -> Result<ExitCode> {
 }
 
 /// The tables, then the differences, then the answer.
-fn tables(judgement: &Judgement, answers: &[Answer], look: &Look) -> String {
+fn tables(judgement: &Judgement, answers: &[Answer], look: &TerminalStyle) -> String {
     let mut out = comparison::render(&judgement.compared, look);
     judgement.only_new.iter().for_each(|title| out.push_str(&format!("only in the new: {title}\n")));
     judgement.differs.iter().for_each(|line| out.push_str(&format!("differs: {line}\n")));

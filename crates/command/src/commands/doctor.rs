@@ -21,7 +21,7 @@ use allocanary_heap::{ProcessTrouble, ReadMode, Reader, Reading};
 use allocanary_rows::error::Error;
 use allocanary_rows::error::Result;
 use allocanary_screens::draw::{Answer, Pasted, document, short};
-use allocanary_text::outside::Look;
+use allocanary_text::outside::TerminalStyle;
 
 /// The time for reading a process's memory. If a heap cannot be read in this time, it is reported as one part.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -29,7 +29,7 @@ const DEADLINE: Duration = Duration::from_secs(10);
 /// Prints the diagnosis.
 pub fn run(flags: &DoctorFlags) -> Result<ExitCode> {
     let named = flags.process.as_deref().map(|text| named::find("doctor", text)).transpose()?;
-    let Look { color, width } = terminal::look();
+    let TerminalStyle { color, width } = terminal::look();
     let form = match flags.output {
         OutputFlags { json: true, .. } => Form::Json,
         OutputFlags { short: true, .. } => Form::Short { color, width },

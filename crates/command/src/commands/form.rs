@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use allocanary_text::outside::Look;
+use allocanary_text::outside::TerminalStyle;
 
 /// The form of a diagnosis.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -17,10 +17,10 @@ pub enum Form {
 
 impl Form {
     /// The width and colours of the terminal that the text is for.
-    pub fn look(self) -> Look {
+    pub fn look(self) -> TerminalStyle {
         match self {
-            Form::Text { color, width } | Form::Short { color, width } => Look { color, width },
-            Form::Json => Look { color: false, width: 80 },
+            Form::Text { color, width } | Form::Short { color, width } => TerminalStyle { color, width },
+            Form::Json => TerminalStyle { color: false, width: 80 },
         }
     }
 }

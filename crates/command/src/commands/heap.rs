@@ -22,7 +22,7 @@ use allocanary_rows::error::{Error, Result};
 use allocanary_screens::draw::short;
 use allocanary_screens::views::heap as reports;
 use allocanary_sys::private;
-use allocanary_sys::proc::Status;
+use allocanary_sys::proc::ProcStatus;
 use allocanary_text::outside::{harmless, harmless_lines};
 use allocanary_text::units::{parse_duration, show_duration};
 use limits::{memory, shares, time};
@@ -83,7 +83,7 @@ fn read(
     if !flags.freeze {
         return or_unread(pid, reader.take_with(pid, ReadMode::Running, shares(flags), time));
     }
-    let resident = Status::of(pid).ok().and_then(|status| status.anonymous).unwrap_or_default();
+    let resident = ProcStatus::of(pid).ok().and_then(|status| status.anonymous).unwrap_or_default();
     let expected = show_duration(Frozen::expected_pause(resident));
     terminal::tell(format_args!("process {pid} stands still while it is read: about {expected} expected"));
     or_unread(pid, reader.take_with(pid, ReadMode::Stopped, shares(flags), time))

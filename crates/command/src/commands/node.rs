@@ -10,7 +10,7 @@ use super::{reader, terminal};
 use crate::args::NodeFlags;
 use allocanary_heap::Reader;
 use allocanary_node::client::Trust;
-use allocanary_node::look::{CounterReply, Counting, Look, LookReply, LookRequest, NoProfile};
+use allocanary_node::look::{CounterReply, CounterTarget, HeapReader, LookReply, LookRequest, NoProfile};
 use allocanary_node::metrics;
 use allocanary_node::run::{AgentOptions, once, run as serve};
 use allocanary_rows::error::{Error, Result};
@@ -87,12 +87,12 @@ struct Child {
     reader: Reader,
 }
 
-impl Look for Child {
+impl HeapReader for Child {
     fn look(&mut self, wanted: &LookRequest) -> std::result::Result<LookReply, String> {
         reader::seen(&mut self.reader, wanted)
     }
 
-    fn count(&mut self, wanted: &[Counting], time: Duration) -> std::result::Result<Vec<CounterReply>, String> {
+    fn count(&mut self, wanted: &[CounterTarget], time: Duration) -> std::result::Result<Vec<CounterReply>, String> {
         reader::counted(&mut self.reader, wanted, time)
     }
 

@@ -9,7 +9,7 @@ use allocanary_screens::report::answer::answers;
 use allocanary_screens::report::json;
 use allocanary_screens::report::table::{self, Columns, View};
 use allocanary_study::session::StudyFile;
-use allocanary_text::outside::Look;
+use allocanary_text::outside::TerminalStyle;
 
 use crate::args::{OutputFlags, TableFlags};
 
@@ -62,7 +62,7 @@ impl Output {
     }
 
     /// The output as text.
-    pub fn text(&self, findings: &Findings, look: &Look) -> String {
+    pub fn text(&self, findings: &Findings, look: &TerminalStyle) -> String {
         match &self.form {
             Form::Tables(view) => table::view(findings, view, look),
             Form::Short => short(&answers(findings), look),

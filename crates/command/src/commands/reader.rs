@@ -30,7 +30,7 @@ pub(super) enum Asked {
     /// What the agent of a node wants to know about a process.
     Node(look::LookRequest, Box<Surroundings>),
     /// What allocators of many processes count, within a time.
-    Counters(Vec<look::Counting>, Duration),
+    Counters(Vec<look::CounterTarget>, Duration),
     /// The profile of a process, for pprof, with names or without.
     Profile { pid: u32, named: bool },
     /// Its call sites, by its profile.
@@ -176,7 +176,7 @@ pub fn seen(reader: &mut Reader, wanted: &look::LookRequest) -> Result<look::Loo
 /// What allocators of many processes count.
 pub fn counted(
     reader: &mut Reader,
-    wanted: &[look::Counting],
+    wanted: &[look::CounterTarget],
     time: Duration,
 ) -> Result<Vec<look::CounterReply>, String> {
     let about = About { pids: wanted.iter().map(|one| one.pid).collect(), ..About::default() };

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use allocanary_rows::error::{Error, Result};
 use allocanary_sys::sys;
-use allocanary_text::outside::{Look, harmless_but_colours, harmless_lines};
+use allocanary_text::outside::{TerminalStyle, harmless_but_colours, harmless_lines};
 use allocanary_text::paste::Words;
 
 /// Writes to standard output. It is not an error if the reader closes the pipe early (`| head`).
@@ -42,11 +42,11 @@ pub fn tell_next(lines: &[Words]) {
 }
 
 /// Colours if standard output is a terminal and NO_COLOR is not set; and the width.
-pub fn look() -> Look {
+pub fn look() -> TerminalStyle {
     let person = stdout().is_terminal();
     let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-    Look { color: person && !no_color && !dumb, width: width().clamp(NARROWEST, WIDEST) }
+    TerminalStyle { color: person && !no_color && !dumb, width: width().clamp(NARROWEST, WIDEST) }
 }
 
 /// The least width that tables need.

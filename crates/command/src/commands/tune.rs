@@ -35,7 +35,7 @@ use allocanary_study::session::{
     Executor, Left, Linked, Store, Studies, Study, StudyFile, Target, expected_time, kept, plan,
 };
 use allocanary_sys::private;
-use allocanary_text::outside::Look;
+use allocanary_text::outside::TerminalStyle;
 use allocanary_text::paste::Words;
 use allocanary_text::units::show_duration;
 
@@ -222,7 +222,7 @@ const MOST_TROUBLES: usize = 5;
 /// The whole answer, for a file. It also has the lines for every place, and a gate for CI.
 fn text(found: &Searched, subject: &Subject, findings: &Findings) -> String {
     let job = &TuneFacts { text: &subject.job, holds: subject.holds };
-    let look = Look { color: false, ..terminal::look() };
+    let look = TerminalStyle { color: false, ..terminal::look() };
     let recommendation = allocanary_screens::draw::wrapped(&answer::recommendation(found, job), look.width.into());
     let mut out = format!("{recommendation}\n\n{}", evidence(found, subject, findings, look, None));
     if let Some(lines) = answer::paste(found) {
@@ -235,7 +235,13 @@ fn text(found: &Searched, subject: &Subject, findings: &Findings) -> String {
 }
 
 /// The evidence for the answer. `most` limits how many failures and notes are shown.
-fn evidence(found: &Searched, subject: &Subject, findings: &Findings, look: Look, most: Option<usize>) -> String {
+fn evidence(
+    found: &Searched,
+    subject: &Subject,
+    findings: &Findings,
+    look: TerminalStyle,
+    most: Option<usize>,
+) -> String {
     let job = &TuneFacts { text: &subject.job, holds: subject.holds };
     let width = usize::from(look.width);
     let mut out = answer::table(found, job, &look);

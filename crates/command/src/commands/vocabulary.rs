@@ -11,14 +11,14 @@ use allocanary_rows::fleet::{ContainerState, NodeReport};
 use allocanary_rows::job::Job;
 use allocanary_rows::program::Program;
 use allocanary_rows::sample::{CellAnswer, Sample};
-use allocanary_text::outside::Look;
+use allocanary_text::outside::TerminalStyle;
 use allocanary_text::units::Bytes;
 use serde_json::Value;
 
 /// Bytes by key.
 type Keys = BTreeMap<String, u64>;
 
-const LOOK: Look = Look { color: false, width: 80 };
+const LOOK: TerminalStyle = TerminalStyle { color: false, width: 80 };
 
 /// A service that has Python's arenas beside glibc's heap, and memory that it mapped itself.
 fn reading() -> Reading {

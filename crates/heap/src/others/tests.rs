@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::{Pages, Run, State, ThreadId};
-use allocanary_walkers::fake::Fake;
+use allocanary_walkers::fake::FakeMemory;
 
 /// The areas of a process whose memory no walk has divided: name and resident KiB.
-fn named(memory: &Fake, executable: &str) -> Vec<(String, u64)> {
+fn named(memory: &FakeMemory, executable: &str) -> Vec<(String, u64)> {
     let areas = areas(&Sight { memory, executable }, &crate::counted::counted_of(memory), &|_| 0);
     areas.into_iter().map(|area| (area.name, area.resident >> 10)).collect()
 }
@@ -16,7 +16,7 @@ fn wanted(names: &[(&str, u64)]) -> Vec<(String, u64)> {
 
 #[test]
 fn files_stacks_and_shared_memory_are_told_apart() {
-    let memory = Fake::of(
+    let memory = FakeMemory::of(
         "400000-401000 r-xp 0 00:1 7 /bin/a\n401000-402000 rw-p 0 00:1 7 /bin/a\n402000-404000 rw-p 0 00:0 0 \n\
          500000-501000 r--p 0 00:1 8 /usr/locale\n600000-603000 rw-s 0 00:1 9 /dev/shm/a\n\
          700000-701000 ---p 0 00:0 0 \n701000-705000 rw-p 0 00:0 0 \n800000-801000 rw-p 0 00:0 0 \n\
@@ -30,7 +30,7 @@ fn files_stacks_and_shared_memory_are_told_apart() {
 #[test]
 fn a_long_stack_is_one_where_a_thread_has_its_data() {
     let maps = "1000000-1001000 ---p 0 00:0 0 \n1001000-5001000 rw-p 0 00:0 0 \n";
-    let mut memory = Fake::of(maps);
+    let mut memory = FakeMemory::of(maps);
     assert_eq!(named(&memory, "a"), wanted(&[("not known", 65536)]));
     memory.threads = vec![ThreadId { tid: 1, pointer: Some(0x5000700) }];
     assert_eq!(named(&memory, "a"), wanted(&[("stacks", 65536)]));
@@ -40,7 +40,7 @@ fn a_long_stack_is_one_where_a_thread_has_its_data() {
 fn gos_arenas_are_whole_with_their_neighbours() {
     let maps = "547000-548000 rw-p 0 00:1 7 /opt/g\n15f598000000-15f59ac00000 ---p 0 00:0 0 \n\
                 15f59ac00000-15f5a0000000 rw-p 0 00:0 0 \n7f0000000000-7f0000010000 rw-p 0 00:0 0 \n";
-    let mut memory = Fake::of(maps);
+    let mut memory = FakeMemory::of(maps);
     assert_eq!(named(&memory, "g").len(), 2, "no mark of Go, no heap of Go's");
     let mark: Vec<u8> = b":fnidliub oG \xff".iter().rev().copied().collect();
     memory.write(0x547020, &mark);
@@ -57,13 +57,13 @@ fn the_jvms_heap_lies_low_and_its_code_can_be_executed() {
                 7f0000000000-7f0000040000 rwxp 0 00:0 0 \n7f1000000000-7f1000001000 r-xp 0 00:1 5 /lib/server/libjvm.so\n";
     let found =
         [("the JVM's heap", 1024), ("the JVM's compiled code", 256), ("program and libraries", 4), ("not known", 132)];
-    assert_eq!(named(&Fake::of(maps), "java"), wanted(&found));
+    assert_eq!(named(&FakeMemory::of(maps), "java"), wanted(&found));
 }
 
 #[test]
 fn v8s_pieces_have_their_length_and_bounds() {
     let maps = "3dd1dc0000-3dd1e00000 rw-p 0 00:0 0 \n4dd1dc0000-4dd1e00000 rw-p 0 00:0 0 \n";
-    let mut memory = Fake::of(maps);
+    let mut memory = FakeMemory::of(maps);
     memory.put(0x3dd1dc0000, &[0x40000, 0x12, 0x189d6020, 0x3dd1dc1148, 0x3dd1e00000]);
     assert_eq!(named(&memory, "node"), wanted(&[("V8's heap", 256), ("not known", 256)]));
     assert_eq!(named(&memory, "a"), wanted(&[("not known", 512)]));
@@ -72,7 +72,7 @@ fn v8s_pieces_have_their_length_and_bounds() {
 #[test]
 fn cpythons_pools_prove_themselves() {
     let maps = "7f0000000000-7f0000100000 rw-p 0 00:0 0 \n7f1000000000-7f1000100000 rw-p 0 00:0 0 \n";
-    let mut memory = Fake::of(maps);
+    let mut memory = FakeMemory::of(maps);
     for pool in 0..40_u64 {
         // The pool has objects of 32 bytes: class 1, with the last one at 16 KiB - 32.
         let words = [100, 0, 0, 0, 1 << 32, 48 | (16384 - 32) << 32];
@@ -85,7 +85,7 @@ fn cpythons_pools_prove_themselves() {
 #[test]
 fn phps_chunks_are_in_a_ring_that_closes() {
     let maps = "7f62a8e00000-7f62a9200000 rw-p 0 00:0 0 \n7f62b1b00000-7f62b1e00000 rw-p 0 00:0 0 \n";
-    let mut memory = Fake::of(maps);
+    let mut memory = FakeMemory::of(maps);
     let (one, two) = (0x7f62a9000000, 0x7f62b1c00000);
     memory.put(one, &[two + 64, two, two, 7 | 5 << 32, 1]);
     memory.put(two, &[two + 64, one, one, 0]);
@@ -98,7 +98,7 @@ fn phps_chunks_are_in_a_ring_that_closes() {
 #[test]
 fn phps_kept_chunks_are_in_a_list_as_long_as_its_heap_counts() {
     let maps = "7f62a9000000-7f62a9200000 rw-p 0 00:0 0 \n7f62b1c00000-7f62b2200000 rw-p 0 00:0 0 \n";
-    let mut memory = Fake::of(maps);
+    let mut memory = FakeMemory::of(maps);
     let (first, one, two, three) = (0x7f62a9000000, 0x7f62b1c00000, 0x7f62b1e00000, 0x7f62b2000000);
     memory.put(first, &[first + 64, first, first, 511 | 1 << 32]);
     memory.put(first + 64 + 400, &[first, two, 1 | 4 << 32, 3]);
@@ -119,7 +119,7 @@ fn phps_kept_chunks_are_in_a_list_as_long_as_its_heap_counts() {
 #[test]
 fn pools_are_looked_for_on_resident_pages_only() {
     let (from, to) = (0x100000000000, 0x700000000000);
-    let mut memory = Fake::of("100000000000-700000000000 rw-p 0 00:0 0 \n");
+    let mut memory = FakeMemory::of("100000000000-700000000000 rw-p 0 00:0 0 \n");
     memory.put(from + (1 << 20), &[100, 0, 0, 0, 1 << 32, 48 | (16384 - 32) << 32]);
     let resident = |from, to| {
         let mut pages = Pages::default();
@@ -134,7 +134,7 @@ fn pools_are_looked_for_on_resident_pages_only() {
 
 #[test]
 fn the_share_of_an_area_is_in_proportion() {
-    let memory = Fake::of("700000-704000 rw-p 0 00:0 0 [anon: pool]\n");
+    let memory = FakeMemory::of("700000-704000 rw-p 0 00:0 0 [anon: pool]\n");
     let sight = Sight { memory: &memory, executable: "a" };
     let areas = areas(&sight, &crate::counted::counted_of(&memory), &|_| 0x1000);
     assert_eq!((areas[0].name.as_str(), areas[0].resident, areas[0].share), ("named `pool`", 0x3000, Some(0x1800)));

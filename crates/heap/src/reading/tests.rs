@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{BlockKind, Difference, Forecast, HeapArena, Layout, Sort, answer, rows, together};
-use allocanary_walkers::fake::Fake;
+use allocanary_walkers::fake::FakeMemory;
 
 const MAPS: &str = "1000000-1100000 rw-p 0 00:0 0 [heap]\n2000000-2040000 rw-p 0 00:0 0 \n\
                     400000-410000 r-xp 0 00:1 7 /bin/a\n7ffc0000-7ffc4000 rw-p 0 00:0 0 [stack]\n";
@@ -13,7 +13,7 @@ fn subject() -> Subject {
 
 /// A heap of 1 MiB: a quarter is live, in a quarter free and live blocks alternate, and half is free pages.
 fn walk() -> Walk {
-    let memory = Fake::of(MAPS);
+    let memory = FakeMemory::of(MAPS);
     let mut layout = Layout::default();
     layout.region(&memory.pages, 0x1000000, 0x1080000, 0);
     layout.region(&memory.pages, 0x1080000, 0x1100000, 1);
@@ -42,7 +42,7 @@ fn walk() -> Walk {
 }
 
 fn reading_of(walks: Vec<Result<Walk, Unknown>>, change: impl Fn(&mut Vec<MappingCount>)) -> Reading {
-    let memory = Fake::of(MAPS);
+    let memory = FakeMemory::of(MAPS);
     let mut counted = crate::counted::counted_of(&memory);
     change(&mut counted);
     let kernel = KernelCounts { resident: counted.iter().map(|one| one.resident).sum(), ..KernelCounts::default() };
@@ -192,7 +192,7 @@ fn what_grew_is_live_or_overhead() {
     let before = reading_of(vec![Ok(walk())], |_| {});
     let grown = |kind| {
         let mut walk = walk();
-        walk.layout.region(&Fake::of(MAPS).pages, 0x2000000, 0x2040000, 1);
+        walk.layout.region(&FakeMemory::of(MAPS).pages, 0x2000000, 0x2040000, 1);
         walk.layout.block(0x2000000, 0x40000, kind);
         Difference::of(&before, &reading_of(vec![Ok(walk)], |_| {}))
     };

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use allocanary_heap::Memory;
 use allocanary_heap::ptrace::{self, Blocked, Resume, Stop};
-use allocanary_sys::proc::Status;
+use allocanary_sys::proc::ProcStatus;
 use allocanary_sys::proc::pids::tids;
 use libc::user_regs_struct as Registers;
 
@@ -40,7 +40,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const RESTARTED: [i64; 4] = [-512, -513, -514, -516];
 
 /// What was prepared before a thread is borrowed.
-pub struct Prepared<'a> {
+pub struct BorrowPlan<'a> {
     /// The process.
     pub reader: &'a ThreadReader,
     /// The stacks of its threads.
@@ -70,7 +70,7 @@ pub struct Borrowed<'a> {
     pid: u32,
     tid: u32,
     wait: &'static str,
-    prepared: &'a Prepared<'a>,
+    prepared: &'a BorrowPlan<'a>,
     /// Its registers as they were found, and registers with which the wait begins again without the kernel's help.
     found: Registers,
     again: Registers,
@@ -101,7 +101,7 @@ impl std::fmt::Debug for Borrowed<'_> {
 
 impl<'a> Borrowed<'a> {
     /// Borrows a thread, if it still waits as it did.
-    pub fn take(prepared: &'a Prepared<'a>, pid: u32, waiting: &WaitingThread) -> Result<BorrowResult<'a>, Refusal> {
+    pub fn take(prepared: &'a BorrowPlan<'a>, pid: u32, waiting: &WaitingThread) -> Result<BorrowResult<'a>, Refusal> {
         let tid = waiting.tid;
         let blocked = Blocked::new();
         match ptrace::seize(tid) {
@@ -362,9 +362,9 @@ impl Drop for Borrowed<'_> {
     }
 }
 
-impl Prepared<'_> {
+impl BorrowPlan<'_> {
     fn check_filters(&self, pid: u32, tid: u32) -> Result<(), Refusal> {
-        let status = Status::of_thread(pid, tid).unwrap_or_default();
+        let status = ProcStatus::of_thread(pid, tid).unwrap_or_default();
         let refused = |state: String, instead| Refusal::State { pid, state, instead };
         // Each thread of the process will call what stays in it.
         if self.does == Does::Opens && filters_differ(pid, &status) {
@@ -391,10 +391,10 @@ impl Prepared<'_> {
 }
 
 /// Whether a thread of the process has another mode or number of filters than the thread whose status is given.
-fn filters_differ(pid: u32, status: &Status) -> bool {
-    let of = |status: &Status| (status.seccomp, status.filters);
+fn filters_differ(pid: u32, status: &ProcStatus) -> bool {
+    let of = |status: &ProcStatus| (status.seccomp, status.filters);
     let tids = tids(pid).unwrap_or_default().into_iter();
-    tids.filter_map(|tid| Status::of_thread(pid, tid).ok()).any(|other| of(&other) != of(status))
+    tids.filter_map(|tid| ProcStatus::of_thread(pid, tid).ok()).any(|other| of(&other) != of(status))
 }
 
 /// Whether a stopped thread was in a system call of 64-bit code that the kernel can make again, or that has just ended with success.

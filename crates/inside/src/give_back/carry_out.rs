@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use allocanary_heap::ptrace::Blocked;
 use allocanary_heap::{LiveProcess, Memory};
 
-use crate::give_back::borrowed::{BorrowResult, Borrowed, Prepared};
+use crate::give_back::borrowed::{BorrowPlan, BorrowResult, Borrowed};
 use crate::give_back::places::CodeOwner;
 use crate::give_back::reader::ThreadReader;
 use crate::give_back::remedy::{Argument, Does, FunctionCall};
@@ -147,7 +147,7 @@ fn with_thread<T>(
     loop {
         // The mappings are read each time, because a stack grows, and its mapping with it.
         let reader = ThreadReader::open(pid)?;
-        let prepared = Prepared {
+        let prepared = BorrowPlan {
             reader: &reader,
             walks: &walks,
             way: &way,
@@ -190,7 +190,7 @@ type Unfit = BTreeMap<(u32, u64, u64), String>;
 /// Borrows the waiting thread that is most harmless to borrow. The inner error says what the threads do, if none can be
 /// borrowed.
 fn borrow<'a>(
-    prepared: &'a Prepared<'a>,
+    prepared: &'a BorrowPlan<'a>,
     pid: u32,
     terms: Terms,
     unfit: &mut Unfit,
@@ -241,14 +241,14 @@ fn borrow<'a>(
 }
 
 /// Why a thread cannot be borrowed, as far as this is known without stopping it.
-fn inside(prepared: &Prepared, waiting: &WaitingThread) -> Option<String> {
+fn inside(prepared: &BorrowPlan, waiting: &WaitingThread) -> Option<String> {
     let place = prepared.walks.borrow().inside(&waiting.told)?;
     Some(format!("waiting in {} inside of {}", waiting.name(), place.words()))
 }
 
 /// Refuses if a thread waits inside of `fork`: the handlers of an allocator may have locked all of the allocator until the
 /// fork continues.
-fn nobody_forks(prepared: &Prepared, pid: u32, threads: &Threads) -> Result<(), Refusal> {
+fn nobody_forks(prepared: &BorrowPlan, pid: u32, threads: &Threads) -> Result<(), Refusal> {
     let forks = |told: &waits::SyscallState| prepared.walks.borrow().inside(told) == Some(CodeOwner::Fork);
     match threads.asleep.iter().find(|(_, told)| forks(told)) {
         None => Ok(()),

@@ -4,7 +4,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use allocanary_heap::ptrace::{self, Stop};
-use allocanary_sys::proc::Status;
+use allocanary_sys::proc::ProcStatus;
 use libc::user_regs_struct as Registers;
 
 use crate::give_back::Refusal;
@@ -72,5 +72,5 @@ pub fn let_go(pid: u32, tid: u32, signal: i32) {
 /// Whether the thread gets a signal that ends its call: a pending one, or the one that it was about to get.
 pub fn ends_by_signal(pid: u32, tid: u32, signal: i32) -> bool {
     // If this cannot be known, the call ends: a program that gets EINTR too often makes its call again.
-    Status::of_thread(pid, tid).map_or(true, |status| ptrace::ends_call(&status, signal))
+    ProcStatus::of_thread(pid, tid).map_or(true, |status| ptrace::ends_call(&status, signal))
 }

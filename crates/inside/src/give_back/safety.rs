@@ -2,7 +2,7 @@
 //! the signal that reports the end of a call.
 
 use allocanary_heap::ptrace::bit;
-use allocanary_sys::proc::Status;
+use allocanary_sys::proc::ProcStatus;
 
 use crate::give_back::Refusal;
 
@@ -16,7 +16,7 @@ pub fn check(pid: u32) -> Result<i32, Refusal> {
         let instead = "Name another process";
         return Err(Refusal::State { pid, state: "that is this command itself".into(), instead });
     }
-    let status = Status::of(pid).map_err(|error| Refusal::of(pid, "reading its state", error))?;
+    let status = ProcStatus::of(pid).map_err(|error| Refusal::of(pid, "reading its state", error))?;
     if let Some((state, instead)) = problem(&status, process_of) {
         return Err(Refusal::State { pid, state, instead });
     }
@@ -27,18 +27,18 @@ pub fn check(pid: u32) -> Result<i32, Refusal> {
 }
 
 /// The first of these signals for which the process has no handler.
-fn notice(status: &Status) -> Option<i32> {
+fn notice(status: &ProcStatus) -> Option<i32> {
     let taken = status.caught?;
     NOTICES.into_iter().find(|signal| taken & bit(*signal) == 0)
 }
 
 /// The process to which a tracing thread belongs.
 fn process_of(tid: u32) -> u32 {
-    Status::of(tid).ok().and_then(|status| status.process).unwrap_or(tid)
+    ProcStatus::of(tid).ok().and_then(|status| status.process).unwrap_or(tid)
 }
 
 /// What forbids the call, and what to do instead.
-fn problem(status: &Status, process_of: impl Fn(u32) -> u32) -> Option<(String, &'static str)> {
+fn problem(status: &ProcStatus, process_of: impl Fn(u32) -> u32) -> Option<(String, &'static str)> {
     if let Some(tracer) = status.tracer.filter(|tracer| *tracer != 0) {
         let state = format!("process {} traces it already (a debugger?)", process_of(tracer));
         return Some((state, "End that first"));
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     fn state(text: &str) -> Option<String> {
-        problem(&Status::parse(text.as_bytes()), |tid| tid - 1).map(|(state, _)| state)
+        problem(&ProcStatus::parse(text.as_bytes()), |tid| tid - 1).map(|(state, _)| state)
     }
 
     #[test]
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn a_signal_that_nobody_takes_tells_the_end() {
-        let told = |caught| notice(&Status { caught, ..Status::default() });
+        let told = |caught| notice(&ProcStatus { caught, ..ProcStatus::default() });
         assert_eq!(told(Some(0)), Some(libc::SIGURG));
         assert_eq!(told(Some(bit(libc::SIGURG))), Some(libc::SIGWINCH));
         assert_eq!(told(Some(bit(libc::SIGURG) | bit(libc::SIGWINCH))), None);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use allocanary_heap::Memory;
 use allocanary_heap::ptrace::ends_call;
-use allocanary_sys::proc::Status;
+use allocanary_sys::proc::ProcStatus;
 use allocanary_sys::proc::files::{ThreadFile, thread_path};
 use allocanary_sys::proc::pids::tids;
 use allocanary_sys::sys::read_whole;
@@ -54,7 +54,7 @@ impl Threads {
                 let bytes = read_whole(thread_path(pid, tid, file)).unwrap_or_default();
                 String::from_utf8_lossy(&bytes).into_owned()
             };
-            let status = Status::of_thread(pid, tid).unwrap_or_default();
+            let status = ProcStatus::of_thread(pid, tid).unwrap_or_default();
             let told = waits::parse_call(&text(ThreadFile::Syscall));
             threads.asleep.extend(told.filter(|_| status.state == Some('S')).map(|told| (tid, told)));
             match what(&status, told, |at| memory.word(at)) {
@@ -98,7 +98,7 @@ impl Threads {
 
 /// The wait of a thread, or what else it does. In: its status and its system call.
 fn what(
-    status: &Status,
+    status: &ProcStatus,
     told: Option<SyscallState>,
     word: impl Fn(u64) -> Option<u64>,
 ) -> Result<(&'static Wait, SyscallState), String> {
@@ -132,7 +132,8 @@ mod tests {
     #[test]
     fn only_a_thread_that_sleeps_in_a_harmless_call_waits() {
         let of = |status: &str, call: &str| {
-            { what(&Status::parse(status.as_bytes()), waits::parse_call(call), |_| None) }.map(|(wait, _)| wait.name)
+            { what(&ProcStatus::parse(status.as_bytes()), waits::parse_call(call), |_| None) }
+                .map(|(wait, _)| wait.name)
         };
         let poll = "7 0x1 0x1 0x1 0x0 0x0 0x0 0x1 0x1";
         assert_eq!(of(SLEEPS, poll), Ok("poll"));

@@ -1,13 +1,13 @@
 //! `--short`: answers in at most ten lines. In: answers. Out: text.
 
 use crate::draw::{Answer, wrapped};
-use allocanary_text::outside::Look;
+use allocanary_text::outside::TerminalStyle;
 
 /// The maximum of lines.
 const LINES: usize = 10;
 
 /// The answers, and as many lines to paste as fit. A line to paste is never wrapped, because a broken line cannot be pasted.
-pub fn short(answers: &[Answer], look: &Look) -> String {
+pub fn short(answers: &[Answer], look: &TerminalStyle) -> String {
     let width = look.width.into();
     let pasted: Vec<&String> = answers.iter().flat_map(|answer| &answer.pasted).flat_map(|one| &one.lines).collect();
     let kept = pasted.len().min(LINES / 2);
@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn ten_lines_are_the_most_and_what_is_left_out_is_said() {
-        let look = Look { color: false, width: 40 };
+        let look = TerminalStyle { color: false, width: 40 };
         assert_eq!(short(&[answer("Keep own.", 0)], &look), "Keep own.\n");
         let long = answer(&"It saves one half of it all. ".repeat(20), 9);
         let said = short(&[long], &look);

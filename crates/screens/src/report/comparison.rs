@@ -12,7 +12,7 @@ use super::table::{self, NarrowFigure};
 use super::words;
 use allocanary_measure::summary::{Axis, CellKey, Compared, Comparison, Verdict};
 use allocanary_rows::Candidate;
-use allocanary_text::outside::Look;
+use allocanary_text::outside::TerminalStyle;
 use allocanary_text::units::show_share;
 
 pub use answer::answers;
@@ -29,7 +29,7 @@ pub fn found(comparison: &Comparison) -> String {
 const KINDS: [Verdict; 5] = [Verdict::Equal, Verdict::Better, Verdict::Worse, Verdict::Different, Verdict::Undecided];
 
 /// All tables, then how often each verdict was given.
-pub fn render(compared: &[Compared], look: &Look) -> String {
+pub fn render(compared: &[Compared], look: &TerminalStyle) -> String {
     let mut out = String::new();
     let table = |one: &Compared| (one.figure(), one.key.study.clone(), one.key.workload.clone());
     for wanted in distinct(compared, table) {
@@ -64,7 +64,7 @@ pub fn render(compared: &[Compared], look: &Look) -> String {
     out
 }
 
-fn matrix(here: &[&Compared], look: &Look) -> String {
+fn matrix(here: &[&Compared], look: &TerminalStyle) -> String {
     let column = |key: &CellKey| match key.cores {
         Some(cores) => (Axis::Cores, cores, key.threads.filter(|threads| *threads != cores).unwrap_or(0)),
         None => key.threads.map_or((Axis::Program, 0, 0), |threads| (Axis::Threads, threads, 0)),
@@ -107,7 +107,7 @@ fn narrow(
     candidates: &[Candidate],
     columns: &[Place],
     column: impl Fn(&CellKey) -> Place,
-    look: &Look,
+    look: &TerminalStyle,
 ) -> String {
     let figure = |candidate: &Candidate, at: &Place| {
         let found = here.iter().find(|one| one.key.candidate == *candidate && column(&one.key) == *at);

@@ -12,7 +12,7 @@ use crate::report::format::ReportFormat;
 use allocanary_measure::summary::anatomy::PARTS;
 use allocanary_measure::summary::{Anatomy, Findings};
 use allocanary_rows::Candidate;
-use allocanary_text::outside::Look;
+use allocanary_text::outside::TerminalStyle;
 use allocanary_text::units::Unit;
 
 /// The report.
@@ -21,7 +21,7 @@ pub const REPORT: ReportFormat =
 
 const HEAD: &str = "workload,candidate,version,axis,value,metric,unit,n,median,low,high,spread,failed";
 
-fn render(findings: &Findings, _look: &Look) -> String {
+fn render(findings: &Findings, _look: &TerminalStyle) -> String {
     let named = findings.sections.iter().any(|section| section.name.is_some());
     let mut out = Writer::from_writer(Vec::new());
     let mut put = |figures: &[&str], study: &str, unproven: &str| {

@@ -16,7 +16,7 @@ use crate::draw::HtmlPage;
 use crate::draw::markup::prose;
 use crate::report::format::ReportFormat;
 use allocanary_measure::summary::{Findings, Panel, Section};
-use allocanary_text::outside::Look;
+use allocanary_text::outside::TerminalStyle;
 use names::CandidateLabels;
 
 /// The report.
@@ -27,7 +27,7 @@ pub const REPORT: ReportFormat =
 const METHOD: &str = "Each figure is the median over fresh processes that ran in shuffled order, and the brackets \
                       hold the 95 % interval of that median.";
 
-fn render(findings: &Findings, _look: &Look) -> String {
+fn render(findings: &Findings, _look: &TerminalStyle) -> String {
     let question = question(findings);
     let title = match findings.sections.as_slice() {
         [Section { name: Some(name), .. }] => format!("{name}: {question}"),

@@ -3,7 +3,7 @@
 
 use allocanary_measure::metrics::Name;
 use allocanary_measure::summary::{CandidatePoints, Estimate, Findings, Panel, Point, Section};
-use allocanary_text::outside::Look;
+use allocanary_text::outside::TerminalStyle;
 use serde_json::{Map, Value, json};
 
 use crate::draw::{document, object};
@@ -15,7 +15,7 @@ use crate::report::words;
 pub const REPORT: ReportFormat =
     ReportFormat { name: "json", about: "the answers and every figure, for a script", render };
 
-fn render(findings: &Findings, _look: &Look) -> String {
+fn render(findings: &Findings, _look: &TerminalStyle) -> String {
     of("report", findings)
 }
 

@@ -4,12 +4,12 @@ use super::{anatomies, answer, figures, words};
 use crate::report::format::ReportFormat;
 use allocanary_measure::metrics::metric_of_all;
 use allocanary_measure::summary::{Anatomy, Findings, PRICE, Panel, Section};
-use allocanary_text::outside::Look;
+use allocanary_text::outside::TerminalStyle;
 
 /// The report.
 pub const REPORT: ReportFormat = ReportFormat { name: "markdown", about: "tables for a pull request", render };
 
-fn render(findings: &Findings, _look: &Look) -> String {
+fn render(findings: &Findings, _look: &TerminalStyle) -> String {
     let mut out = answer(findings);
     for section in &findings.sections {
         let heading = figures::heading(section);

@@ -14,7 +14,7 @@ use super::{figures, words};
 use crate::report::format::ReportFormat;
 use allocanary_measure::metrics::{Metric, metric_of_all};
 use allocanary_measure::summary::{Comparison, Findings, Panel, Section, Verdict};
-use allocanary_text::outside::Look;
+use allocanary_text::outside::TerminalStyle;
 use allocanary_text::units::Unit;
 
 pub use ending::ending;
@@ -49,13 +49,13 @@ pub enum Columns {
     Named(Vec<String>),
 }
 
-fn render(findings: &Findings, look: &Look) -> String {
+fn render(findings: &Findings, look: &TerminalStyle) -> String {
     view(findings, &View::default(), look)
 }
 
 /// The report with these columns and lines. The answer and the lines to paste come last, so that they are on the
 /// screen.
-pub fn view(findings: &Findings, view: &View, look: &Look) -> String {
+pub fn view(findings: &Findings, view: &View, look: &TerminalStyle) -> String {
     let ending = ending::ending(findings, look);
     let troubles = troubles(findings, view, look);
     match &view.columns {
@@ -71,7 +71,7 @@ pub fn view(findings: &Findings, view: &View, look: &Look) -> String {
 
 /// The first table, and as many of the following ones as fit into `room` lines. Each has a blank line after it. A line
 /// says how many do not fit.
-fn within(tables: Vec<String>, room: Option<usize>, look: &Look) -> String {
+fn within(tables: Vec<String>, room: Option<usize>, look: &TerminalStyle) -> String {
     const LEFT_OUT: usize = 2;
     let heights: Vec<usize> = tables.iter().map(|table| height(table, look) + 1).collect();
     let room = room.unwrap_or(usize::MAX);
@@ -90,13 +90,13 @@ fn within(tables: Vec<String>, room: Option<usize>, look: &Look) -> String {
 }
 
 /// The lines that a text takes on the terminal, which wraps the long ones.
-fn height(text: &str, look: &Look) -> usize {
+fn height(text: &str, look: &TerminalStyle) -> usize {
     let width = usize::from(look.width.max(1));
     text.lines().map(|line| display_width(line).div_ceil(width).max(1)).sum()
 }
 
 /// The section's name and question, and a blank line; empty if it has none.
-fn heading(section: &Section, look: &Look) -> String {
+fn heading(section: &Section, look: &TerminalStyle) -> String {
     let heading = figures::heading(section);
     if heading.is_empty() {
         return heading;
@@ -107,7 +107,7 @@ fn heading(section: &Section, look: &Look) -> String {
 }
 
 /// What failed, and other problems. If lines are limited, only the first of many.
-fn troubles(findings: &Findings, view: &View, look: &Look) -> String {
+fn troubles(findings: &Findings, view: &View, look: &TerminalStyle) -> String {
     const MOST: usize = 5;
     let troubles = words::troubles(findings);
     let is_short = view.lines.is_some() && look.width < WIDE;
@@ -125,7 +125,7 @@ fn troubles(findings: &Findings, view: &View, look: &Look) -> String {
 }
 
 /// All tables with all columns.
-fn full(findings: &Findings, look: &Look) -> String {
+fn full(findings: &Findings, look: &TerminalStyle) -> String {
     let mut out = String::new();
     for section in &findings.sections {
         out.push_str(&heading(section, look));
@@ -158,7 +158,7 @@ fn full(findings: &Findings, look: &Look) -> String {
         let published = figures::published(section);
         if !published.is_empty() {
             out.push_str(&format!("{}\n", bold("Published", look)));
-            let hanging = Look { width: look.width.saturating_sub(2), ..*look };
+            let hanging = TerminalStyle { width: look.width.saturating_sub(2), ..*look };
             let item = |line: &String| format!("- {}\n", wrapped(line, &hanging).replace('\n', "\n  "));
             out.extend(published.iter().map(item));
             out.push('\n');
@@ -168,7 +168,7 @@ fn full(findings: &Findings, look: &Look) -> String {
 }
 
 /// The tables of a panel: memory, other metrics, verdicts.
-fn whole(panel: &Panel, look: &Look) -> String {
+fn whole(panel: &Panel, look: &TerminalStyle) -> String {
     let requested = words::requested(panel).map_or(String::new(), |bytes| format!(", {bytes} requested"));
     let title = format!("{}: MiB resident when idle, by {}{requested}", panel.title, panel.axis.name());
     let mut out = format!("{}\n{}\n", bold(&wrapped(&title, look), look), memory(panel, look));
@@ -191,7 +191,7 @@ fn whole(panel: &Panel, look: &Look) -> String {
 }
 
 /// The metrics that the study names: one row for each workload, and below it one row for each candidate.
-fn own(section: &Section, look: &Look) -> String {
+fn own(section: &Section, look: &TerminalStyle) -> String {
     let heads = section.about.metrics.iter().map(|metric| metric.name.to_string());
     let mut table = Grid::new(std::iter::once("candidate".to_string()).chain(heads));
     let (common, _) = words::common(own_counts(section));
@@ -218,7 +218,7 @@ fn own_counts(section: &Section) -> impl Iterator<Item = String> {
 }
 
 /// Candidates by columns: median, and how many times the requested bytes, above the interval.
-fn memory(panel: &Panel, look: &Look) -> String {
+fn memory(panel: &Panel, look: &TerminalStyle) -> String {
     let heads = panel.columns.iter().map(|value| words::column(panel.axis, *value));
     let mut table = Grid::new(std::iter::once("candidate".to_string()).chain(heads));
     let (common, _) = words::common(words::counts(panel, "resident"));
@@ -255,7 +255,7 @@ fn memory(panel: &Panel, look: &Look) -> String {
 }
 
 /// The other metrics, at the largest column.
-fn rest(panel: &Panel, look: &Look) -> String {
+fn rest(panel: &Panel, look: &TerminalStyle) -> String {
     let columns = ["peak", "resident_purged", "faults"];
     let heads = ["candidate", "n", "peak", "purged", "faults"];
     let mut table = Grid::new(heads.map(String::from));
@@ -269,7 +269,7 @@ fn rest(panel: &Panel, look: &Look) -> String {
 }
 
 /// A verdict for each candidate compared with the first, at each column.
-fn verdicts(panel: &Panel, look: &Look) -> String {
+fn verdicts(panel: &Panel, look: &TerminalStyle) -> String {
     let Some(first) = panel.lines.first().filter(|_| panel.lines.len() > 1) else { return String::new() };
     let heads = panel.columns.iter().map(|value| words::column(panel.axis, *value));
     let mut table = Grid::new(std::iter::once(format!("against {}", first.name())).chain(heads));
@@ -293,14 +293,14 @@ fn verdicts(panel: &Panel, look: &Look) -> String {
 }
 
 /// A verdict in its colour. Its number of samples is shown if it differs from the table's `common` one.
-pub fn verdict_cell(comparison: &Comparison, common: Option<&str>, look: &Look) -> Cell {
+pub fn verdict_cell(comparison: &Comparison, common: Option<&str>, look: &TerminalStyle) -> Cell {
     let n = words::count_of(comparison);
     let said = common == Some(n.as_str()) || comparison.interval.is_none();
     let n = if said { String::new() } else { format!("\n{n}") };
     painted(Cell::new(words::short_verdict(comparison) + &n), comparison.verdict, look)
 }
 
-fn painted(cell: Cell, verdict: Verdict, look: &Look) -> Cell {
+fn painted(cell: Cell, verdict: Verdict, look: &TerminalStyle) -> Cell {
     match verdict {
         Verdict::Better if look.color => cell.fg(Color::Green),
         Verdict::Worse if look.color => cell.fg(Color::Red),
@@ -316,11 +316,11 @@ pub fn broken(candidate: &str) -> String {
     }
 }
 
-fn bold(text: &str, look: &Look) -> String {
+fn bold(text: &str, look: &TerminalStyle) -> String {
     if look.color { format!("\x1b[1m{text}\x1b[0m") } else { text.to_string() }
 }
 
-fn paint(text: &str, color: Color, look: &Look) -> String {
+fn paint(text: &str, color: Color, look: &TerminalStyle) -> String {
     match (look.color, color) {
         (true, Color::Red) => format!("\x1b[31m{text}\x1b[0m"),
         _ => text.to_string(),
@@ -328,6 +328,6 @@ fn paint(text: &str, color: Color, look: &Look) -> String {
 }
 
 /// Breaks a sentence at spaces if it is wider than the terminal.
-pub fn wrapped(text: &str, look: &Look) -> String {
+pub fn wrapped(text: &str, look: &TerminalStyle) -> String {
     crate::draw::wrapped(text, look.width.into())
 }

@@ -87,7 +87,7 @@ mod tests {
             let line = format!("{words} cat /proc/self/status");
             let ran = Command::new("sh").args(["-c", &line]).output().unwrap();
             assert!(ran.status.success(), "{ran:?}");
-            allocanary_sys::proc::Status::parse(&ran.stdout).may_have_huge_pages
+            allocanary_sys::proc::ProcStatus::parse(&ran.stdout).may_have_huge_pages
         };
         let before = status("");
         let limited = status(&wrapper("own:process_thp=never").unwrap().shell());

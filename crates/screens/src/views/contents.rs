@@ -7,7 +7,7 @@ mod page;
 pub(crate) mod tree_map;
 
 use allocanary_contents::{Contents, Holder, KindRow, LeakSite, Leaked, Lost, Text};
-use allocanary_text::outside::Look;
+use allocanary_text::outside::TerminalStyle;
 use allocanary_text::units::{Bytes, show_duration};
 
 use crate::views::heap::{bold, columns, item, percent};
@@ -28,7 +28,7 @@ const SAMPLED: usize = 3;
 const TEXTS: usize = 15;
 
 /// The whole text.
-pub fn text(contents: &Contents, look: &Look) -> String {
+pub fn text(contents: &Contents, look: &TerminalStyle) -> String {
     let answer = crate::draw::wrapped(&answer(contents), look.width.into());
     let mut out = format!("{}\n\n", bold(&answer, look));
     if contents.blocks > 0 {
@@ -75,7 +75,7 @@ fn head(names: &[&str]) -> Vec<Vec<String>> {
     vec![names.iter().map(|name| name.to_string()).collect()]
 }
 
-fn kinds(contents: &Contents, look: &Look) -> String {
+fn kinds(contents: &Contents, look: &TerminalStyle) -> String {
     let process = &contents.process;
     let is_sample = contents.sampled.is_some();
     let mut table = head(&["kind", "bytes", "within", "of all", "blocks"]);
@@ -98,7 +98,7 @@ fn kinds(contents: &Contents, look: &Look) -> String {
     format!("{}\n{}\n", bold(&title, look), columns(&table, look))
 }
 
-fn holders(contents: &Contents, look: &Look) -> String {
+fn holders(contents: &Contents, look: &TerminalStyle) -> String {
     let mut table = head(&["held by", "bytes", "alone", "blocks"]);
     for (at, holder) in contents.holders.iter().take(HOLDERS).enumerate() {
         table.push(vec![holder.name.clone(), bytes(holder.bytes), bytes(holder.alone_bytes), count(holder.blocks)]);
@@ -122,7 +122,7 @@ fn holders(contents: &Contents, look: &Look) -> String {
 }
 
 /// What single blocks retain.
-fn retained(contents: &Contents, look: &Look) -> String {
+fn retained(contents: &Contents, look: &TerminalStyle) -> String {
     let mut table = head(&["what one block retains", "bytes", "of all", "blocks"]);
     table.extend(contents.retained.iter().take(RETAINED).map(|one| {
         let name = match one.depth {
@@ -150,7 +150,7 @@ fn tree(holder: &Holder) -> Vec<Vec<String>> {
     large.take(LINES).map(line).collect()
 }
 
-fn leaks(leaked: &Leaked, look: &Look) -> String {
+fn leaks(leaked: &Leaked, look: &TerminalStyle) -> String {
     let is_sampled = leaked.sampled.is_some_and(|sampled| sampled > 0);
     let mut names = vec!["leaked", "each", "bytes", "blocks", "direct"];
     names.extend(is_sampled.then_some("sampled"));
@@ -213,7 +213,7 @@ fn sampled(row: &Lost) -> Vec<(String, u64)> {
 }
 
 /// Where leaked blocks were allocated.
-fn sites(leaked: &Leaked, look: &Look) -> String {
+fn sites(leaked: &Leaked, look: &TerminalStyle) -> String {
     let mut table = head(&["allocated by", "bytes", "blocks"]);
     let name = |name: &str| if name.is_empty() { "not in the trace".to_string() } else { name.into() };
     let row = |site: &LeakSite| vec![name(&site.name), bytes(site.bytes), count(site.blocks)];
@@ -227,7 +227,7 @@ fn sites(leaked: &Leaked, look: &Look) -> String {
 }
 
 /// Texts that occur more than once.
-fn texts(equal: &[Text], look: &Look) -> String {
+fn texts(equal: &[Text], look: &TerminalStyle) -> String {
     let mut table = head(&["text", "blocks", "bytes", "but for one"]);
     table.extend(
         equal.iter().take(TEXTS).map(|one| {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use allocanary_doctor::remedies::{Gives, Remedy, conclusion};
 use allocanary_heap::{Reading, answer};
-use allocanary_text::outside::{Look, harmless};
+use allocanary_text::outside::{TerminalStyle, harmless};
 use allocanary_text::units::{Bytes, show_duration};
 
 use crate::views::heap::{bold, subject};
@@ -17,13 +17,13 @@ const MOST: usize = 3;
 const LINES: usize = 24;
 
 /// The whole text.
-pub fn screen(reading: &Reading, remedies: &[Remedy], took: Duration, look: &Look) -> String {
+pub fn screen(reading: &Reading, remedies: &[Remedy], took: Duration, look: &TerminalStyle) -> String {
     let with = |most| with(reading, remedies, took, look, most);
     // One line is left free for the shell's prompt.
     (2..=MOST).rev().map(with).find(|text| text.lines().count() < LINES).unwrap_or_else(|| with(1))
 }
 
-fn with(reading: &Reading, remedies: &[Remedy], took: Duration, look: &Look, most: usize) -> String {
+fn with(reading: &Reading, remedies: &[Remedy], took: Duration, look: &TerminalStyle, most: usize) -> String {
     let wrapped = |text: &str| crate::draw::wrapped(&harmless(text), look.width.into());
     let took = show_duration(took);
     let mut out = format!("{}\n", wrapped(&format!("{}; only read, in {took}, and not stopped", subject(reading))));
@@ -61,7 +61,7 @@ fn moved(reading: &Reading) -> String {
 }
 
 /// What to do about one process of several. `like` is the number of processes that run the same program.
-pub fn of_one(reading: &Reading, remedies: &[Remedy], like: usize, look: &Look) -> String {
+pub fn of_one(reading: &Reading, remedies: &[Remedy], like: usize, look: &TerminalStyle) -> String {
     let others = match like {
         0 | 1 => String::new(),
         like => format!(", one of {like} that run this program"),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use allocanary_rows::fleet::{Fleet, Machine, Part, Workload};
-use allocanary_text::outside::{Look, harmless};
+use allocanary_text::outside::{TerminalStyle, harmless};
 use allocanary_text::units::{Bytes, show_time};
 use maud::{Markup, html};
 
@@ -93,7 +93,7 @@ fn answer(fleet: &Fleet, price: Option<f64>) -> String {
 }
 
 /// The table.
-pub fn table(fleet: &Fleet, price: Option<f64>, look: &Look) -> String {
+pub fn table(fleet: &Fleet, price: Option<f64>, look: &TerminalStyle) -> String {
     let width = usize::from(look.width);
     let mut out = format!("{}\n\n", wrapped(&answer(fleet, price), width));
     let line = |cells: &[String]| {
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn the_table_fits_and_unlike_nodes_are_told() {
-        let look = Look { color: false, width: 80 };
+        let look = TerminalStyle { color: false, width: 80 };
         let text = table(&fleet(&[8, 8, 64]), Some(4.0), &look);
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         assert!(text.contains("2 x 8 cores, x86_64") && text.contains("1 x 64 cores"), "{text}");
@@ -289,7 +289,7 @@ mod tests {
             one.bound = Some(Bound { remedy: "x".into(), bytes: u64::MAX, exact: true });
         }
         let whole = Bytes(u64::MAX).to_string();
-        let text = table(&fleet, Some(1.0), &Look { color: false, width: 80 });
+        let text = table(&fleet, Some(1.0), &TerminalStyle { color: false, width: 80 });
         assert!(text.starts_with(&format!("Of {whole} on 2 nodes {whole} are live")), "{text}");
         assert!(super::page(&fleet, None).contains(&whole));
     }

@@ -19,7 +19,7 @@ pub use over_time::{head, line};
 pub use page::page;
 pub use text::{subject, text};
 
-use allocanary_text::outside::{Look, harmless, harmless_lines};
+use allocanary_text::outside::{TerminalStyle, harmless, harmless_lines};
 use allocanary_text::units::Bytes;
 
 /// Bytes as a table shows them.
@@ -33,13 +33,13 @@ pub(crate) fn percent(part: u64, whole: u64) -> f64 {
 }
 
 /// A heading.
-pub(crate) fn bold(text: &str, look: &Look) -> String {
+pub(crate) fn bold(text: &str, look: &TerminalStyle) -> String {
     let text = harmless_lines(text);
     if look.color { format!("\x1b[1m{text}\x1b[0m") } else { text.into_owned() }
 }
 
 /// An item of a list.
-pub(crate) fn item(text: &str, look: &Look) -> String {
+pub(crate) fn item(text: &str, look: &TerminalStyle) -> String {
     // A saved reading may have been written by anybody.
     let lines = crate::draw::wrapped(&harmless(text), usize::from(look.width).saturating_sub(4));
     format!("  - {}\n", lines.replace('\n', "\n    "))

@@ -1,12 +1,12 @@
 //! Remedies as a list. In: remedies, the best first. Out: text for a terminal.
 
 use allocanary_doctor::remedies::Remedy;
-use allocanary_text::outside::{Look, harmless};
+use allocanary_text::outside::{TerminalStyle, harmless};
 
 use crate::views::heap::bold;
 
 /// The first `most` of them, numbered. Each has its lines to paste and its reason.
-pub fn list(remedies: &[Remedy], most: usize, look: &Look) -> String {
+pub fn list(remedies: &[Remedy], most: usize, look: &TerminalStyle) -> String {
     let mut out = String::new();
     for (at, remedy) in remedies.iter().take(most).enumerate() {
         let indented = |text: &str| {

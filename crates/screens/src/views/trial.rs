@@ -6,13 +6,13 @@ use allocanary_measure::trial::Variable;
 use allocanary_measure::trial::estimate::Word;
 use allocanary_measure::trial::steps::TrialStep;
 use allocanary_measure::trial::verdict::{Compared, Member, ReplicaRole, Trial};
-use allocanary_text::outside::{Look, harmless};
+use allocanary_text::outside::{TerminalStyle, harmless};
 use allocanary_text::units::{Bytes, show_duration, show_share};
 
 use crate::draw::wrapped;
 
 /// The steps as a script with comments.
-pub fn steps(steps: &[TrialStep], look: &Look) -> String {
+pub fn steps(steps: &[TrialStep], look: &TerminalStyle) -> String {
     let width = usize::from(look.width);
     let mut out = String::from("# Nothing was changed. Read these lines, then run them one after the other.\n");
     for (at, step) in steps.iter().enumerate() {
@@ -23,7 +23,7 @@ pub fn steps(steps: &[TrialStep], look: &Look) -> String {
 }
 
 /// The verdict.
-pub fn verdict(trial: &Trial, name: &str, lines: &[Variable], look: &Look) -> String {
+pub fn verdict(trial: &Trial, name: &str, lines: &[Variable], look: &TerminalStyle) -> String {
     let width = usize::from(look.width);
     let set = lines.iter().map(Variable::line).collect::<Vec<_>>().join(" ");
     let mut out = format!("{}\n", wrapped(&harmless(&format!("{name} with {set}: {}", trial.word.text())), width));
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_verdict_is_eighty_columns_wide_and_has_its_interval_and_doubts() {
-        let look = Look { color: false, width: 80 };
+        let look = TerminalStyle { color: false, width: 80 };
         let lines = Variable::parse_all("MALLOC_ARENA_MAX=1").unwrap();
         let text = verdict(&trial(Word::Better, &[]), "shop/deployment/web/web", &lines, &look);
         assert!(text.starts_with("shop/deployment/web/web with MALLOC_ARENA_MAX=1: better\n"), "{text}");

@@ -6,7 +6,7 @@ pub(crate) mod growth;
 pub mod sampled;
 pub mod what_if;
 
-use allocanary_text::outside::{Look, harmless_lines};
+use allocanary_text::outside::{TerminalStyle, harmless_lines};
 use allocanary_text::units::{Unit, show_duration};
 use allocanary_who::answer::{Choice, sentence};
 use allocanary_who::fold::BYS;
@@ -42,7 +42,7 @@ impl SiteDisplay {
 
 /// The answer, the pages, the first sites, and what limits the accuracy of the figures. With `under`, the same of
 /// another allocator.
-pub fn text(found: &SiteReport, under: Option<&Under>, shown: SiteDisplay, look: &Look) -> String {
+pub fn text(found: &SiteReport, under: Option<&Under>, shown: SiteDisplay, look: &TerminalStyle) -> String {
     let answer = crate::draw::wrapped(&sentence(found, under), look.width.into());
     let when = show_duration(Duration::from_nanos(found.nanos));
     let title = format!("Pages of the heap, {} ({when} after the {})", found.moment.words, begin(found));
@@ -181,7 +181,7 @@ fn of_site(found: &SiteReport, site: &AllocationSite) -> Value {
 }
 
 /// The pages of the heap, by what they contain.
-fn pages(found: &SiteReport, title: &str, look: &Look) -> String {
+fn pages(found: &SiteReport, title: &str, look: &TerminalStyle) -> String {
     let pages = &found.pages;
     let all = pages.resident();
     let row = |name: &str, bytes: u64| {
@@ -207,7 +207,7 @@ fn pages(found: &SiteReport, title: &str, look: &Look) -> String {
     format!("{}\n{}", title_of(title, look), columns(&table, look))
 }
 
-fn sites(found: &SiteReport, there: &str, how: SiteDisplay, look: &Look) -> String {
+fn sites(found: &SiteReport, there: &str, how: SiteDisplay, look: &TerminalStyle) -> String {
     let is_wide = look.width >= WIDE;
     let is_known = found.one_in.is_none();
     let show = |bytes: u64| Unit::Bytes.show(bytes as f64);
@@ -278,7 +278,7 @@ pub(crate) fn without_callers(shown: &[&AllocationSite]) -> Option<&'static str>
 }
 
 /// A heading as wide as the terminal.
-fn title_of(text: &str, look: &Look) -> String {
+fn title_of(text: &str, look: &TerminalStyle) -> String {
     bold(&crate::draw::wrapped(text, look.width.into()), look)
 }
 

@@ -11,7 +11,7 @@ use std::path::Path;
 use allocanary_sys::proc::files::{File, path};
 use allocanary_sys::proc::kinds::Mappings;
 use allocanary_sys::proc::smaps::MappingBytes;
-use allocanary_sys::proc::{Stat, Status, maps, pids, stat};
+use allocanary_sys::proc::{ProcStatus, Stat, maps, pids, stat};
 use allocanary_sys::sys;
 
 /// The sizes of one process or the sum over several.
@@ -38,7 +38,7 @@ pub struct Sizes {
 impl Sizes {
     /// The sizes of a process; `None` if it has ended.
     pub fn of(pid: u32) -> Option<Sizes> {
-        let status = Status::of(pid).ok()?;
+        let status = ProcStatus::of(pid).ok()?;
         // A process that has ended and was not waited for has no memory.
         let rss = status.resident?;
         let anon = status.anonymous.unwrap_or(0);

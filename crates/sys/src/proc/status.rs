@@ -11,7 +11,7 @@ use crate::sys::first_number;
 /// What the kernel says of a process or a thread; `None` if it does not say it. A process that has ended and was not waited for has no
 /// memory, and neither has a thread of the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Status {
+pub struct ProcStatus {
     /// What it does: `R` runs, `S` sleeps, `D` waits for a device, `T` and `t` are stopped, `Z` and `X` have ended.
     pub state: Option<char>,
     /// The process to which the thread belongs.
@@ -58,31 +58,31 @@ pub struct Status {
     pub has_shadow_stack: bool,
 }
 
-impl Status {
+impl ProcStatus {
     /// Parses the text.
-    pub fn parse(text: &[u8]) -> Status {
-        let mut status = Status::default();
+    pub fn parse(text: &[u8]) -> ProcStatus {
+        let mut status = ProcStatus::default();
         text.split(|byte| *byte == b'\n').for_each(|line| status.take(line));
         status
     }
 
     /// Of this process.
-    pub fn own() -> Result<Status> {
-        Status::read("/proc/self/status")
+    pub fn own() -> Result<ProcStatus> {
+        ProcStatus::read("/proc/self/status")
     }
 
     /// Of a process.
-    pub fn of(pid: u32) -> Result<Status> {
-        Status::read(&format!("/proc/{pid}/status"))
+    pub fn of(pid: u32) -> Result<ProcStatus> {
+        ProcStatus::read(&format!("/proc/{pid}/status"))
     }
 
     /// Of a thread of a process.
-    pub fn of_thread(pid: u32, tid: u32) -> Result<Status> {
-        Status::read(&format!("/proc/{pid}/task/{tid}/status"))
+    pub fn of_thread(pid: u32, tid: u32) -> Result<ProcStatus> {
+        ProcStatus::read(&format!("/proc/{pid}/task/{tid}/status"))
     }
 
-    fn read(path: &str) -> Result<Status> {
-        let mut status = Status::default();
+    fn read(path: &str) -> Result<ProcStatus> {
+        let mut status = ProcStatus::default();
         lines::each(path, |line| status.take(line))?;
         Ok(status)
     }
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn each_number_is_read_and_kibibytes_are_bytes() {
-        let status = Status::parse(TEXT);
+        let status = ProcStatus::parse(TEXT);
         assert_eq!((status.state, status.process, status.tracer), (Some('S'), Some(42), Some(8)));
         assert_eq!((status.users, status.threads), (Some([1000, 1001, 1002, 1003]), Some(7)));
         let kib = |bytes: Option<u64>| bytes.unwrap() / 1024;
@@ -166,33 +166,33 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_not_known() {
-        assert_eq!(Status::parse(b""), Status::default());
-        let thread = Status::parse(b"Name:\tkthreadd\nTgid:\t2\nx86_Thread_features:\t\n");
-        assert_eq!(thread, Status { process: Some(2), ..Status::default() });
+        assert_eq!(ProcStatus::parse(b""), ProcStatus::default());
+        let thread = ProcStatus::parse(b"Name:\tkthreadd\nTgid:\t2\nx86_Thread_features:\t\n");
+        assert_eq!(thread, ProcStatus { process: Some(2), ..ProcStatus::default() });
         assert_eq!(thread.all_resident(), None);
     }
 
     #[test]
     fn a_name_decides_nothing() {
         let text = [b"Name:\tVmRSS: 9 kB\nTracerPid:\t9\nVmRSS:\t9 kB\n", &TEXT[8..]].concat();
-        assert_eq!(Status::parse(&text), Status::parse(TEXT));
+        assert_eq!(ProcStatus::parse(&text), ProcStatus::parse(TEXT));
     }
 
     #[test]
     fn this_process_and_this_thread_are_read_and_one_that_is_gone_is_not() {
         let pid = std::process::id();
-        for status in [Status::own(), Status::of(pid), Status::of_thread(pid, pid)] {
+        for status in [ProcStatus::own(), ProcStatus::of(pid), ProcStatus::of_thread(pid, pid)] {
             let status = status.unwrap();
             assert!(status.process == Some(pid) && status.resident > Some(0) && status.caught.is_some(), "{status:?}");
         }
-        assert!(Status::of(u32::MAX).is_err());
+        assert!(ProcStatus::of(u32::MAX).is_err());
     }
 
     #[test]
     fn fuzz_no_text_makes_it_panic() {
         let keys = "(VmRSS|Uid|SigCgt|State|Threads|HugetlbPages|x86_Thread_features)?:[0-9a-f\\t kBshtk]{0,40}\n";
         allocanary_testing::fuzz::holds(256, 3, format!("([ -~]{{0,30}}\n|{keys}){{0,9}}").as_str(), |text| {
-            let _ = Status::parse(text.as_bytes()).all_resident();
+            let _ = ProcStatus::parse(text.as_bytes()).all_resident();
         });
     }
 }

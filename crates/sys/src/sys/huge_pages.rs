@@ -129,7 +129,7 @@ fn is_large_heap(line: &MapsEntry) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proc::Status;
+    use crate::proc::ProcStatus;
 
     #[test]
     fn each_size_has_a_switch_of_its_own_and_may_follow_that_of_all() {
@@ -158,7 +158,7 @@ mod tests {
                 // SAFETY: one system call.
                 unsafe { command.pre_exec(|| HugePages::Never.limit()) };
             }
-            Status::parse(&command.output().unwrap().stdout).may_have_huge_pages
+            ProcStatus::parse(&command.output().unwrap().stdout).may_have_huge_pages
         };
         let before = status(false);
         HugePages::Never.can_be_limited().unwrap();

@@ -187,7 +187,7 @@ fn fuzz_damage_is_named_or_harmless() {
         let told = crate::info::info(&trace).unwrap();
         let prepared = NamedTempFile::new().unwrap();
         crate::prepare::write(&trace, prepared.path(), Default::default()).unwrap();
-        let prepared = crate::replay::Prepared::open(prepared.path()).unwrap();
+        let prepared = crate::replay::PreparedTrace::open(prepared.path()).unwrap();
         if told.requested < 1 << 24 {
             let options = crate::replay::ReplayOptions::default();
             // An alignment of terabytes is more than any allocator has.

@@ -43,7 +43,7 @@ fn a_form_of_another_trace_is_made_again() {
     let (small, name, large) = two(&folder);
     fs::copy(&large, &name).unwrap();
     assert_eq!(operations(&small), 10);
-    assert_eq!(Prepared::open(&name).unwrap().operations, 10, "it was replaced");
+    assert_eq!(PreparedTrace::open(&name).unwrap().operations, 10, "it was replaced");
 }
 
 /// This form is for a replay with some blocks in a pool. The user may choose its path.
@@ -108,7 +108,7 @@ fn a_link_at_the_name_is_not_followed() {
 }
 
 /// A trace that is read through /proc: no file can be made next to it.
-fn elsewhere(folders: &Folders, trace: &File) -> Result<Prepared> {
+fn elsewhere(folders: &Folders, trace: &File) -> Result<PreparedTrace> {
     prepare_in(folders, &PathBuf::from(format!("/proc/self/fd/{}", trace.as_raw_fd())), Marks::default())
 }
 

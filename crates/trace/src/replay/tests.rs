@@ -16,22 +16,22 @@ use crate::merge::{At, Sink, merge};
 use crate::prepare::Elsewhere;
 use crate::reader::Trace;
 
-fn prepared(bytes: &[u8]) -> Prepared {
+fn prepared(bytes: &[u8]) -> PreparedTrace {
     let mut file = NamedTempFile::new().unwrap();
     file.write_all(bytes).unwrap();
     let out = NamedTempFile::new().unwrap();
     crate::prepare::write(&Trace::open(file.path()).unwrap(), out.path(), Default::default()).unwrap();
-    Prepared::open(out.path()).unwrap()
+    PreparedTrace::open(out.path()).unwrap()
 }
 
 /// Prepares a trace with the marks of a run's header, and the requested marks that replace them.
-fn prepared_at(bytes: &[u8], own: [u64; 3], asked: Marks) -> Prepared {
+fn prepared_at(bytes: &[u8], own: [u64; 3], asked: Marks) -> PreparedTrace {
     let mut file = NamedTempFile::new().unwrap();
     file.write_all(bytes).unwrap();
     crate::record::put_marks(file.path(), own).unwrap();
     let out = NamedTempFile::new().unwrap();
     crate::prepare::write(&Trace::open(file.path()).unwrap(), out.path(), asked).unwrap();
-    Prepared::open(out.path()).unwrap()
+    PreparedTrace::open(out.path()).unwrap()
 }
 
 /// The system's allocator, with counts of its calls: live blocks, and all blocks of each size.

@@ -7,7 +7,7 @@ use super::WALKER;
 use super::extents::Extents;
 use super::release::ALL;
 use crate::damage::{damage, walk_damaged};
-use crate::fake::Fake;
+use crate::fake::FakeMemory;
 use crate::{PAGE, Part, ThreadId, Walk};
 
 const GLOBALS: u64 = 0x5000_0000_0000;
@@ -38,18 +38,18 @@ type Extent = (u64, u64, u8, bool, u64);
 /// 64 regions of 64 bytes, 40 of them free; 8 of 2560 bytes in five pages, all in use; 32 KiB and a page; free pages.
 const EXTENTS: [Extent; 4] = [(1, 0, 4, true, 40), (5, 0, 25, true, 0), (9, 0, 40, false, 0), (6, 1, 232, false, 0)];
 
-fn heap(shape: Shape, cached: u64) -> Fake {
+fn heap(shape: Shape, cached: u64) -> FakeMemory {
     heap_at(shape, cached, HEAP)
 }
 
 /// A heap that begins at an address not far from [`HEAP`].
-fn heap_at(shape: Shape, cached: u64, heap: u64) -> Fake {
+fn heap_at(shape: Shape, cached: u64, heap: u64) -> FakeMemory {
     heap_with(shape, cached, heap, TLS + 0x1000)
 }
 
 /// The same with the stacks of the thread cache at an address.
-fn heap_with(shape: Shape, cached: u64, heap: u64, stacks: u64) -> Fake {
-    let mut fake = Fake::default();
+fn heap_with(shape: Shape, cached: u64, heap: u64, stacks: u64) -> FakeMemory {
+    let mut fake = FakeMemory::default();
     fake.map(CODE, 0x1000, false, 7, "/lib/code");
     fake.map(GLOBALS, 0x1000, true, 7, "/lib/code");
     fake.map(GLOBALS + 0x1000, 3 << 20, true, 0, "");
@@ -107,7 +107,7 @@ fn heap_with(shape: Shape, cached: u64, heap: u64, stacks: u64) -> Fake {
 }
 
 /// A thread cache of 5.2: 36 records for small blocks, and two for large ones.
-fn older_cache(fake: &mut Fake, heap: u64, cached: u64, stacks: u64) {
+fn older_cache(fake: &mut FakeMemory, heap: u64, cached: u64, stacks: u64) {
     for class in 0..38 {
         let count = if class == 4 { cached } else { 0 };
         let (records, end) = (if class < 36 { TLS + 0x8000 } else { TLS + 0x8000 + 0x80 }, stacks + (class + 1) * 0x40);
@@ -120,7 +120,7 @@ fn older_cache(fake: &mut Fake, heap: u64, cached: u64, stacks: u64) {
     fake.put(TLS + 0x8000 + 24 * 36 + 0x20, &[TLS + 0x8000, TLS + 0x8000 + 24 * 36 + 0x80]);
 }
 
-fn entry(fake: &mut Fake, shape: Shape, (page, edata, state, class, slab): (u64, u64, u64, u8, bool)) {
+fn entry(fake: &mut FakeMemory, shape: Shape, (page, edata, state, class, slab): (u64, u64, u64, u8, bool)) {
     let low = u64::from(slab) | state << 2;
     let leaf = if page < HEAP / PAGE { LEAF_BEFORE } else { LEAF };
     match shape {
@@ -137,7 +137,7 @@ fn entry(fake: &mut Fake, shape: Shape, (page, edata, state, class, slab): (u64,
     }
 }
 
-fn walk(fake: &Fake) -> Walk {
+fn walk(fake: &FakeMemory) -> Walk {
     (WALKER.walk)(fake).pop().expect("a heap").expect("a walk")
 }
 
@@ -262,7 +262,7 @@ fn the_layout_of_another_release_is_refused() {
 
 #[test]
 fn pointers_to_ordinary_memory_are_no_tree() {
-    let mut fake = Fake::default();
+    let mut fake = FakeMemory::default();
     fake.map(GLOBALS, 4 << 20, true, 7, "/bin/program");
     fake.map(HEAP, 16 << 20, true, 0, "");
     for index in 0..4096 {
@@ -292,10 +292,10 @@ fn a_tree_whose_leaves_lie_in_one_another_is_none() {
 
 #[test]
 fn a_process_without_it_has_no_walk_and_one_with_its_library_says_so() {
-    let mut fake = Fake::default();
+    let mut fake = FakeMemory::default();
     fake.map(GLOBALS, 0x1000, true, 7, "/bin/program");
     assert!((WALKER.walk)(&fake.done()).is_empty());
-    let mut fake = Fake::default();
+    let mut fake = FakeMemory::default();
     fake.map(GLOBALS, 0x1000, false, 7, "/usr/lib/libjemalloc.so.1");
     let elf = [0x2_464c_457f, 0, 0, 0, 64, 0, 0, 1];
     fake.put(GLOBALS, &elf);

@@ -7,7 +7,7 @@ use super::WALKER;
 use super::older::{ALL, Number, Older, Start};
 use super::page::SLICE;
 use crate::damage::{damage, walk_damaged};
-use crate::fake::Fake;
+use crate::fake::FakeMemory;
 use crate::{Memory, Part, Walk};
 
 const SEGMENT: u64 = 0x7100_0000_0000;
@@ -31,12 +31,12 @@ fn place(release: &Older, segment: u64, slice: u64) -> u64 {
     segment + release.segment.first as u64 + release.page.bytes as u64 * slice
 }
 
-fn put(fake: &mut Fake, at: u64, number: &Number, value: u64) {
+fn put(fake: &mut FakeMemory, at: u64, number: &Number, value: u64) {
     fake.write(at + number.at as u64, &value.to_le_bytes()[..number.bytes]);
 }
 
 /// A segment with its own slice, and the free slices behind its last page.
-fn segment(fake: &mut Fake, release: &Older, at: u64, slices: u64, used: u64, kind: u64) {
+fn segment(fake: &mut FakeMemory, release: &Older, at: u64, slices: u64, used: u64, kind: u64) {
     let fields = &release.segment;
     for (field, value) in [
         (fields.used, used),
@@ -51,7 +51,7 @@ fn segment(fake: &mut Fake, release: &Older, at: u64, slices: u64, used: u64, ki
     put(fake, place(release, at, 0), &Number { at: release.page.count, bytes: 4 }, 1);
 }
 
-fn page(fake: &mut Fake, release: &Older, segment: u64, (slice, slices, block, used, made): Shape) {
+fn page(fake: &mut FakeMemory, release: &Older, segment: u64, (slice, slices, block, used, made): Shape) {
     let (fields, at, from) = (&release.page, place(release, segment, slice), segment + slice * SLICE);
     // Blocks of these sizes begin where the slices do, in all releases.
     let start = from;
@@ -67,7 +67,7 @@ fn page(fake: &mut Fake, release: &Older, segment: u64, (slice, slices, block, u
     fake.touch(start, start + (block * made).min(16 * SLICE));
 }
 
-fn list(fake: &mut Fake, head: u64, blocks: &[u64], flag: u64) {
+fn list(fake: &mut FakeMemory, head: u64, blocks: &[u64], flag: u64) {
     let mut from = head;
     for (number, block) in blocks.iter().enumerate() {
         fake.put(from, &[block | if number == 0 { flag } else { 0 }]);
@@ -76,8 +76,8 @@ fn list(fake: &mut Fake, head: u64, blocks: &[u64], flag: u64) {
     fake.put(from, &[0]);
 }
 
-fn heap(release: &Older, large: u64) -> Fake {
-    let mut fake = Fake::default();
+fn heap(release: &Older, large: u64) -> FakeMemory {
+    let mut fake = FakeMemory::default();
     let most = release.segment.most;
     fake.map(SEGMENT, most * SLICE, true, 0, "");
     fake.map(LARGE, large * SLICE, true, 0, "");
@@ -107,7 +107,7 @@ fn heap(release: &Older, large: u64) -> Fake {
 /// Bytes that live, but for the large block.
 const LIVE: u64 = 4 * 2048 + 51 * 1280;
 
-fn walk(fake: &Fake) -> Walk {
+fn walk(fake: &FakeMemory) -> Walk {
     (WALKER.walk)(fake).pop().expect("a heap").expect("a walk")
 }
 

@@ -8,7 +8,7 @@ use super::WALKER;
 use super::page::SLICE;
 use super::release::{ALL, MimallocRelease, Start};
 use crate::damage::{damage, walk_damaged};
-use crate::fake::Fake;
+use crate::fake::FakeMemory;
 use crate::{Mapping, Memory, PAGE, Pages, Part, ThreadId, Walk};
 
 const GLOBALS: u64 = 0x5000_0000_0000;
@@ -25,14 +25,14 @@ const MAIN: u64 = ARENA + 0xa000;
 
 /// An arena with three pages, a slice with structures, and a block outside:
 /// 32 blocks of 2048 bytes, 20 made, of which 5 are free and 2 freed by others; 64 of 1008, all in use; one empty page; 1 MiB.
-fn heap() -> Fake {
+fn heap() -> FakeMemory {
     heap_of(&ALL[0])
 }
 
 /// The same heap as a release has it.
-fn heap_of(release: &MimallocRelease) -> Fake {
+fn heap_of(release: &MimallocRelease) -> FakeMemory {
     let (arena, process) = (&release.arena, &release.process);
-    let mut fake = Fake::default();
+    let mut fake = FakeMemory::default();
     fake.map(GLOBALS, 0x1000, true, 7, "/bin/program");
     fake.map(ROOT, (2 << 20) + SLICE, true, 0, "");
     fake.map(TABLES, 2 * SLICE, true, 0, "");
@@ -94,7 +94,7 @@ fn heap_of(release: &MimallocRelease) -> Fake {
 
 /// A page with these counts: used, capacity, reserved.
 fn put_page(
-    fake: &mut Fake,
+    fake: &mut FakeMemory,
     release: &MimallocRelease,
     at: u64,
     counts: [u16; 3],
@@ -118,19 +118,19 @@ fn put_page(
     }
 }
 
-fn enter(fake: &mut Fake, root: u64, at: u64, page: u64) {
+fn enter(fake: &mut FakeMemory, root: u64, at: u64, page: u64) {
     let (slice, table) = (at / SLICE, if at < LARGE { TABLES } else { TABLES + SLICE });
     fake.put(root + 8 * (slice >> 13), &[table]);
     fake.put(table + 8 * (slice & 0x1fff), &[page]);
 }
 
-fn list(fake: &mut Fake, head: u64, start: u64, blocks: &[u64], flag: u64) {
+fn list(fake: &mut FakeMemory, head: u64, start: u64, blocks: &[u64], flag: u64) {
     chain(fake, head, start, 2048, blocks);
     let first = fake.word(head).unwrap();
     fake.put(head, &[first | flag]);
 }
 
-fn chain(fake: &mut Fake, head: u64, start: u64, block: u64, blocks: &[u64]) {
+fn chain(fake: &mut FakeMemory, head: u64, start: u64, block: u64, blocks: &[u64]) {
     let mut from = head;
     for index in blocks {
         fake.put(from, &[start + index * block]);
@@ -139,7 +139,7 @@ fn chain(fake: &mut Fake, head: u64, start: u64, block: u64, blocks: &[u64]) {
     fake.put(from, &[0]);
 }
 
-fn walk(fake: &Fake) -> Walk {
+fn walk(fake: &FakeMemory) -> Walk {
     (WALKER.walk)(fake).pop().expect("a heap").expect("a walk")
 }
 
@@ -204,8 +204,8 @@ fn the_counts_are_read_together_with_the_lists() {
 
 /// A heap that is another one after so many reads.
 struct Changing {
-    before: Fake,
-    after: Fake,
+    before: FakeMemory,
+    after: FakeMemory,
     reads: Cell<u64>,
     change: u64,
 }
@@ -254,7 +254,7 @@ fn blocks_that_move_while_they_are_counted_are_right_within_two_percent_or_not_k
     assert!(off > 0, "at no read of {all} was a block missed or counted twice without a break");
 }
 
-fn bytes(fake: &Fake, at: u64) -> Vec<u8> {
+fn bytes(fake: &FakeMemory, at: u64) -> Vec<u8> {
     let mut bytes = vec![0; ALL[0].page.bytes];
     assert!(fake.read(at, &mut bytes));
     bytes
@@ -300,10 +300,10 @@ fn an_arena_of_another_layout_is_refused() {
 
 #[test]
 fn a_process_without_it_has_no_walk_and_one_with_its_library_says_so() {
-    let mut fake = Fake::default();
+    let mut fake = FakeMemory::default();
     fake.map(GLOBALS, 0x1000, true, 7, "/bin/program");
     assert!((WALKER.walk)(&fake.done()).is_empty());
-    let mut fake = Fake::default();
+    let mut fake = FakeMemory::default();
     fake.map(GLOBALS, 0x1000, false, 7, "/usr/lib/libmimalloc.so.2.0");
     let error = (WALKER.walk)(&fake.done()).pop().unwrap().unwrap_err().to_string();
     assert!(error.ends_with("found /usr/lib/libmimalloc.so.2.0, without a build-id"), "{error}");

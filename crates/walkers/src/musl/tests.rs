@@ -8,7 +8,7 @@ use allocanary_testing::fuzz::holds;
 use super::WALKER;
 use super::release::{ALL, AREA, CLASSES, UNIT};
 use crate::damage::{damage, walk_damaged};
-use crate::fake::Fake;
+use crate::fake::FakeMemory;
 use crate::{Mapping, Memory, PAGE, Pages, Part, ThreadId, Walk};
 
 const GLOBALS: u64 = 0x5000_0000_0000;
@@ -57,8 +57,8 @@ fn groups() -> Vec<One> {
     all
 }
 
-fn heap() -> Fake {
-    let (mut fake, release) = (Fake::default(), &ALL[0]);
+fn heap() -> FakeMemory {
+    let (mut fake, release) = (FakeMemory::default(), &ALL[0]);
     fake.map(GLOBALS, 0x3000, true, 7, "/lib/ld-musl-x86_64.so.1");
     fake.map(AREAS, 2 * AREA, true, 0, "[heap]");
     fake.map(HEAP, 1 << 20, true, 0, "");
@@ -114,7 +114,7 @@ fn heap() -> Fake {
 const BLOCKS: u64 = 12 + 11 + 8 * 18 + 1 + 1;
 const LIVE: u64 = 12 * 1008 + 11 * 48 + 8 * 18 * 3264 + 31 * 16 + (64 * PAGE - 16);
 
-fn walk(fake: &Fake) -> Walk {
+fn walk(fake: &FakeMemory) -> Walk {
     (WALKER.walk)(fake).pop().expect("a heap").expect("a walk")
 }
 
@@ -135,7 +135,7 @@ fn every_block_is_live_or_free_and_a_group_in_a_slot_is_no_block() {
 #[test]
 fn a_block_is_listed_where_the_program_has_it() {
     let at = slot(HEAP, 19, 4);
-    let listed = |fake: &Fake| {
+    let listed = |fake: &FakeMemory| {
         let mut walk = walk(fake);
         assert_eq!((walk.breaks, walk.blocks), (0, BLOCKS));
         let all = walk.layout.take_live();
@@ -233,7 +233,7 @@ fn a_large_block_of_a_wrong_length_is_not_exact() {
 }
 
 /// The large block begins 20 pages behind its slot.
-fn aligned() -> Fake {
+fn aligned() -> FakeMemory {
     let mut fake = heap();
     let units = 20 * PAGE / UNIT;
     fake.write(LARGE + UNIT - 3, &[7 << 5, units as u8, (units >> 8) as u8]);
@@ -268,8 +268,8 @@ fn what_is_in_swap_is_counted_by_its_meta() {
 
 /// A process that goes on: its pages and mappings are those of a while ago, and after so many reads some memory has gone.
 struct Running {
-    heap: Fake,
-    after: Fake,
+    heap: FakeMemory,
+    after: FakeMemory,
     gone: Range<u64>,
     change: u64,
     reads: Cell<u64>,
@@ -277,9 +277,9 @@ struct Running {
 }
 
 impl Running {
-    fn of(heap: Fake) -> Running {
+    fn of(heap: FakeMemory) -> Running {
         let (reads, failed) = (Cell::new(0), Cell::new(0));
-        Running { heap, after: Fake::default(), gone: 0..0, change: u64::MAX, reads, failed }
+        Running { heap, after: FakeMemory::default(), gone: 0..0, change: u64::MAX, reads, failed }
     }
 
     fn walk(&self) -> Walk {
@@ -329,7 +329,7 @@ fn seventeen_pages(number: u64) -> Range<u64> {
 }
 
 /// The same heap, when these pages were not yet there.
-fn before(mut fake: Fake, grown: &Range<u64>) -> Fake {
+fn before(mut fake: FakeMemory, grown: &Range<u64>) -> FakeMemory {
     let mut pages = Pages::default();
     let runs = fake.pages.within(0, grown.start).chain(fake.pages.within(grown.end, u64::MAX));
     runs.for_each(|run| pages.push(run));

@@ -4,7 +4,7 @@
 use super::arenas::BINS;
 use super::chunks::Free;
 use super::release::Release;
-use crate::fake::Fake;
+use crate::fake::FakeMemory;
 use crate::{Memory, PAGE, ThreadId};
 
 pub(super) const HEAP: u64 = 0x5555_0000_0000;
@@ -37,8 +37,8 @@ pub(super) struct Truth {
 }
 
 /// Lays out a process. With `fixed` it is a static program, whose release is not in its constants.
-pub(super) fn image(release: &Release, fixed: bool) -> (Fake, Truth) {
-    let mut fake = Fake::default();
+pub(super) fn image(release: &Release, fixed: bool) -> (FakeMemory, Truth) {
+    let mut fake = FakeMemory::default();
     fake.map(HEAP, HEAP_BYTES, true, 0, "[heap]");
     THREAD_HEAPS.iter().for_each(|&at| fake.map(at, THREAD_BYTES, true, 0, ""));
     fake.map(MMAPPED, 0x60 * PAGE, true, 0, "");
@@ -133,13 +133,13 @@ pub(super) fn image(release: &Release, fixed: bool) -> (Fake, Truth) {
     (fake.done(), truth)
 }
 
-fn arena(fake: &mut Fake, release: &Release, at: u64, top: u64, next: u64, system: u64) {
+fn arena(fake: &mut FakeMemory, release: &Release, at: u64, top: u64, next: u64, system: u64) {
     let bins = at + release.bins;
     fake.put(bins - 16, &[top, 0]);
     fake.put(bins + 2048, &[next, 0, 1, system, system]);
 }
 
-fn params(fake: &mut Fake, release: &Release) -> u64 {
+fn params(fake: &mut FakeMemory, release: &Release) -> u64 {
     let base = DATA + 2 * PAGE + 0x80;
     fake.put(base - 16, &[0x52 * PAGE, 0x60 * PAGE, HEAP, 64, 1032, 7, 0]);
     let pairs = [2_u32, 65536, 3, 0].map(u32::to_le_bytes);
@@ -169,7 +169,7 @@ impl Free {
 
 /// Blocks, each directly after the other.
 struct Chain<'a> {
-    fake: &'a mut Fake,
+    fake: &'a mut FakeMemory,
     release: &'a Release,
     bins: u64,
     at: u64,

@@ -266,13 +266,13 @@ fn piece(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::Fake;
+    use crate::fake::FakeMemory;
 
     const AT: u64 = 0x7f00_0000_0000;
 
     /// The bytes of a piece with these headers. Each is given with its distance from the start.
     fn piece_bytes(headers: &[(u64, u64)], top: u64) -> Option<u64> {
-        let mut fake = Fake::default();
+        let mut fake = FakeMemory::default();
         fake.map(AT, 4 * PAGE, true, 0, "");
         headers.iter().for_each(|&(at, header)| fake.put(AT + at + 8, &[header]));
         let fake = fake.done();
@@ -296,7 +296,7 @@ mod tests {
 
     #[test]
     fn a_block_may_end_behind_pages_of_other_rights_and_not_in_what_is_taken() {
-        let mut fake = Fake::default();
+        let mut fake = FakeMemory::default();
         fake.map(AT, PAGE, true, 0, "");
         fake.map(AT + PAGE, PAGE, false, 0, "");
         fake.map(AT + 2 * PAGE, 2 * PAGE, true, 0, "");

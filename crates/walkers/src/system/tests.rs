@@ -12,7 +12,7 @@ use super::release::ALL;
 use super::structures::Structures;
 use super::{GlibcHeap, WALKER, arenas, read, read_all, share};
 use crate::damage::{damage, walk_damaged};
-use crate::fake::Fake;
+use crate::fake::FakeMemory;
 use crate::{Check, Fact, Mapping, Memory, PAGE, Pages, ThreadId, best_of};
 
 #[test]
@@ -315,8 +315,8 @@ fn fuzz_a_damaged_heap_is_read_right_or_with_a_warning() {
 
 /// A heap whose mmapped blocks go after so many reads.
 struct Falling {
-    before: Fake,
-    after: Fake,
+    before: FakeMemory,
+    after: FakeMemory,
     reads: Cell<u64>,
 }
 

@@ -182,14 +182,14 @@ impl SpanMap {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::Fake;
+    use crate::fake::FakeMemory;
 
     const GLOBALS: u64 = 0x5000_0000_0000;
     const HEAP: u64 = 0x7200_0000_0000;
 
     #[test]
     fn an_array_of_pointers_is_no_root() {
-        let mut fake = Fake::default();
+        let mut fake = FakeMemory::default();
         fake.map(GLOBALS, 4 << 20, true, 0, "");
         fake.map(HEAP, 8 << 20, true, 0, "");
         // A page of the root of a heap of 256 GiB, a page with one slot more, an array, and a page with one slot.

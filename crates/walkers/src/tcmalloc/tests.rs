@@ -5,7 +5,7 @@ use allocanary_testing::fuzz::holds;
 use super::WALKER;
 use super::release::ALL;
 use crate::damage::{damage, walk_damaged};
-use crate::fake::Fake;
+use crate::fake::FakeMemory;
 use crate::{PAGE, Part, Walk};
 
 /// A page of tcmalloc.
@@ -28,8 +28,8 @@ const ALL_SPANS: [(u64, u64, u64, u64, u64); 6] =
 
 /// Two thread caches, of which a global variable points to the first one. Of the span of 1024, two blocks are free, and one is cached by each
 /// thread; one of 8192 is in a central list.
-fn heap() -> Fake {
-    let mut fake = Fake::default();
+fn heap() -> FakeMemory {
+    let mut fake = FakeMemory::default();
     fake.map(GLOBALS, 0x1000, true, 7, "/lib/libtcmalloc.so.4");
     fake.map(GLOBALS + 0x1000, 2 << 20, true, 0, "");
     fake.map(HEAP, 64 * OWN, true, 0, "");
@@ -80,7 +80,7 @@ fn heap() -> Fake {
 /// Four blocks of 1024, three of 8192, 16 pages, and 256 KiB.
 const LIVE: u64 = 4 * 1024 + 3 * 8192 + 16 * OWN + (256 << 10);
 
-fn walk(fake: &Fake) -> Walk {
+fn walk(fake: &FakeMemory) -> Walk {
     (WALKER.walk)(fake).pop().expect("a heap").expect("a walk")
 }
 

@@ -6,7 +6,7 @@ use allocanary_trace::builder::TraceBuilder;
 use allocanary_trace::coder::Event;
 use allocanary_trace::format::Marks;
 use allocanary_trace::prepare;
-use allocanary_trace::replay::{Moment as Stops, Noted, PlacedBlock, Prepared, ReplayOptions, run};
+use allocanary_trace::replay::{Moment as Stops, Noted, PlacedBlock, PreparedTrace, ReplayOptions, run};
 use proptest::collection::vec;
 use proptest::prelude::any;
 
@@ -23,7 +23,7 @@ fn moment() -> Moment {
 fn replayed(folder: &Path, trace: &Trace, stops: Stops) -> (Placed, u64) {
     let (form, blocks) = (folder.join("form"), folder.join("blocks"));
     prepare::write(trace, &form, Marks::default()).unwrap();
-    let prepared = Prepared::open(&form).unwrap();
+    let prepared = PreparedTrace::open(&form).unwrap();
     let noted = Noted::new(System).unwrap();
     let file = fs::File::create(&blocks).unwrap();
     run(&prepared, &noted, ReplayOptions::default(), &mut |stop| {

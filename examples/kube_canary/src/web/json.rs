@@ -165,7 +165,7 @@ pub(super) fn peers(
     uptime_seconds: u64,
     ready: Result<(), String>,
 ) -> serde_json::Result<()> {
-    let resident_bytes = allocanary_sys::proc::Status::own().ok().and_then(|status| status.resident);
+    let resident_bytes = allocanary_sys::proc::ProcStatus::own().ok().and_then(|status| status.resident);
     let (ready, problem) = (ready.is_ok(), ready.err());
     let (sources, peers, checks) = (Sources(mesh), Peers(mesh), checks(mesh));
     serde_json::to_writer(

@@ -10,7 +10,7 @@ use allocanary_heap::Frozen;
 use allocanary_heap::reader::{MEMORY, Reader};
 use allocanary_rows::error::{Error, Result};
 use allocanary_screens::views::contents as reports;
-use allocanary_sys::proc::Status;
+use allocanary_sys::proc::ProcStatus;
 use allocanary_sys::{input, private};
 use allocanary_text::outside::harmless;
 use allocanary_text::units::{parse_bytes, show_duration};
@@ -28,7 +28,7 @@ const TIMES: u64 = 5;
 
 /// Reads a process, and prints what its heap contains.
 pub fn once(flags: &HeapFlags, pid: u32) -> Result<ExitCode> {
-    let resident = Status::of(pid).ok().and_then(|status| status.anonymous).unwrap_or_default();
+    let resident = ProcStatus::of(pid).ok().and_then(|status| status.anonymous).unwrap_or_default();
     if flags.freeze {
         let expected = show_duration(Frozen::expected_pause(resident));
         terminal::tell(format_args!(

@@ -16,7 +16,7 @@ use allocanary_inside::attach::{Recorder, RecorderRequest, Refusal, Reply, modul
 use allocanary_rows::error::{Error, Result};
 use allocanary_sys::clocks::monotonic_nanos;
 use allocanary_sys::private::user;
-use allocanary_sys::proc::{Status, pids};
+use allocanary_sys::proc::{ProcStatus, pids};
 use allocanary_text::paste::Words;
 use allocanary_text::units::parse_duration;
 use allocanary_trace::pack::pack;
@@ -107,7 +107,7 @@ fn refuse(pid: u32) -> Result<()> {
 
 /// The users of a process: real, effective, saved, and that of its files.
 fn users(pid: u32) -> Vec<u32> {
-    Status::of(pid).ok().and_then(|status| status.users).map(Vec::from).unwrap_or_default()
+    ProcStatus::of(pid).ok().and_then(|status| status.users).map(Vec::from).unwrap_or_default()
 }
 
 /// The folder that the process writes to. If the process belongs to another user, it is the folder for other users.

@@ -13,7 +13,7 @@ use allocanary_screens::report::{anatomies, paste, words};
 use allocanary_study::search::Searched;
 use allocanary_study::search::proof::{Finalist, Standing};
 use allocanary_study::search::space::limits;
-use allocanary_text::outside::Look;
+use allocanary_text::outside::TerminalStyle;
 
 /// Facts for the words, in addition to the rows.
 pub struct TuneFacts<'a> {
@@ -24,7 +24,7 @@ pub struct TuneFacts<'a> {
 }
 
 /// The finalists, one line for each: figures, and changes against the present candidate.
-pub fn table(found: &Searched, job: &TuneFacts, look: &Look) -> String {
+pub fn table(found: &Searched, job: &TuneFacts, look: &TerminalStyle) -> String {
     let metrics: Vec<&Metric> = found.goal.wanted().collect();
     let row = |(candidate, group): &(Candidate, CellRepeats)| {
         let finalist = found.finalists.iter().find(|finalist| finalist.candidate == *candidate);
@@ -428,7 +428,7 @@ mod tests {
         ] {
             assert!(why.contains(said), "{said}\n{why}");
         }
-        let table = table(&found, &job, &Look { color: false, width: 80 });
+        let table = table(&found, &job, &TerminalStyle { color: false, width: 80 });
         // If a name is too wide for one line, its figures are below it.
         let below = |name: &str| table.lines().skip_while(|line| line.trim() != name).nth(1).map(str::to_string);
         let now = below("jemalloc (what you have)").unwrap_or_else(|| panic!("{table}"));

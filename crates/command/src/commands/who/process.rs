@@ -17,7 +17,7 @@ use allocanary_rows::error::{Error, Result};
 use allocanary_screens::draw::short;
 use allocanary_screens::views::who::sampled as reports;
 use allocanary_sys::{input, private};
-use allocanary_text::outside::{Look, harmless, harmless_lines};
+use allocanary_text::outside::{TerminalStyle, harmless, harmless_lines};
 use allocanary_who::fold::{BYS, Skip};
 use allocanary_who::sampled::NamedProfile;
 use allocanary_who::{By, Folding, FrameNames, Order, collapsed, profile};
@@ -34,7 +34,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 /// Has a child read the process, prints, and writes.
 pub fn run(flags: &WhoFlags, pid: u32, by: By) -> Result<ExitCode> {
     refuse(flags, by)?;
-    let Look { color, width } = terminal::look();
+    let TerminalStyle { color, width } = terminal::look();
     let form = match flags.output {
         OutputFlags { json: true, .. } => Form::Json,
         OutputFlags { short: true, .. } => Form::Short { color, width },

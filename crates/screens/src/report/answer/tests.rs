@@ -8,7 +8,7 @@ use allocanary_rows::Candidate;
 use allocanary_rows::program::OverTime;
 use allocanary_rows::version::Version;
 use allocanary_sys::rng::Rng;
-use allocanary_text::outside::Look;
+use allocanary_text::outside::TerminalStyle;
 
 use super::*;
 use crate::report::table::{self, View};
@@ -94,7 +94,7 @@ fn wanted(findings: &Findings) -> String {
 #[test]
 fn every_report_names_the_same_candidate_and_has_its_lines() {
     let mut rng = Rng::new(7);
-    let look = Look { color: false, width: 80 };
+    let look = TerminalStyle { color: false, width: 80 };
     let mut kept = 0;
     for round in 0..300 {
         let findings = drawn(&mut rng, round % 2 == 0);
@@ -146,7 +146,7 @@ fn what_a_search_decided_is_the_answer() {
 #[test]
 fn a_measurement_ends_with_forty_lines_and_the_answer_on_the_last_screen() {
     let mut rng = Rng::new(3);
-    let look = Look { color: false, width: 80 };
+    let look = TerminalStyle { color: false, width: 80 };
     let view = View { lines: Some(40), ..View::default() };
     for studies in [1, 2, 12] {
         let sections = (0..studies).flat_map(|_| drawn(&mut rng, false).sections).collect();
@@ -163,7 +163,7 @@ fn a_measurement_ends_with_forty_lines_and_the_answer_on_the_last_screen() {
 #[test]
 fn the_first_table_is_never_left_out() {
     let findings = drawn(&mut Rng::new(3), false);
-    let look = Look { color: false, width: 80 };
+    let look = TerminalStyle { color: false, width: 80 };
     let text = table::view(&findings, &View { lines: Some(1), ..View::default() }, &look);
     assert!(text.lines().any(|line| line.starts_with(" candidate ")), "{text}");
 }
@@ -173,7 +173,7 @@ fn the_first_table_is_never_left_out() {
 fn a_narrow_table_breaks_no_name() {
     let findings = drawn(&mut Rng::new(5), false);
     for width in [60, 80, 100, 119] {
-        let text = table::view(&findings, &View::default(), &Look { color: false, width });
+        let text = table::view(&findings, &View::default(), &TerminalStyle { color: false, width });
         for line in &findings.sections[0].panels[0].lines {
             assert!(text.lines().any(|found| found.starts_with(&format!(" {} ", line.name()))), "{width}\n{text}");
         }

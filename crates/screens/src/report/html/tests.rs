@@ -12,7 +12,7 @@ fn version(allocator: &str) -> Version {
     Version { allocator: allocator.into(), builds: Vec::new() }
 }
 
-const LOOK: Look = Look { color: false, width: 80 };
+const LOOK: TerminalStyle = TerminalStyle { color: false, width: 80 };
 
 fn estimate(median: f64) -> Estimate {
     Estimate { n: 5, median, low: median * 0.9, high: median * 1.1, spread: median * 0.05 }

@@ -12,11 +12,11 @@ use allocanary_measure::rows;
 use allocanary_measure::summary::{About, Findings, Fold, Gate, Judgement, Side};
 use allocanary_rows::error::Result;
 use allocanary_rows::sample::{Failure, FailureKind, Sample};
-use allocanary_text::outside::Look;
+use allocanary_text::outside::TerminalStyle;
 
 use super::{comparison, find};
 
-const LOOK: Look = Look { color: false, width: 120 };
+const LOOK: TerminalStyle = TerminalStyle { color: false, width: 120 };
 
 fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden").join(name)

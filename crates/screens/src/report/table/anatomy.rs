@@ -3,10 +3,10 @@
 use super::{bold, wrapped};
 use crate::report::{anatomies, words};
 use allocanary_measure::summary::Panel;
-use allocanary_text::outside::Look;
+use allocanary_text::outside::TerminalStyle;
 
 /// The bars at the largest column; nothing if no row has an anatomy.
-pub fn anatomy(panel: &Panel, look: &Look) -> String {
+pub fn anatomy(panel: &Panel, look: &TerminalStyle) -> String {
     let Some(last) = panel.columns.len().checked_sub(1) else { return String::new() };
     let found = anatomies::at(panel, last);
     if found.is_empty() {
@@ -16,7 +16,7 @@ pub fn anatomy(panel: &Panel, look: &Look) -> String {
     // The letters are explained below the bars, where they are read.
     let key = wrapped(&anatomies::key(&found), look);
     let mut out = format!("\n{}\n{key}\n", bold(&wrapped(&title, look), look));
-    let inner = Look { width: look.width - 2, ..*look };
+    let inner = TerminalStyle { width: look.width - 2, ..*look };
     for (_, line, anatomy) in &found {
         let untouched = words::mebibytes(anatomy.never_touched);
         let untouched = match anatomies::is_much(anatomy.never_touched) {

@@ -5,14 +5,14 @@ use crate::draw::Pasted;
 use crate::report::answer;
 use crate::report::words;
 use allocanary_measure::summary::Findings;
-use allocanary_text::outside::Look;
+use allocanary_text::outside::TerminalStyle;
 
 /// The lines of the last screen: 24, minus the command's two lines about its files, the prompt, and one spare line.
 const LINES: usize = 20;
 
 /// The main result, the lines to paste for the recommended candidate, and the provenance. They fit on the last screen of
 /// 24 lines, together with the command's two lines about its files and the prompt.
-pub fn ending(findings: &Findings, look: &Look) -> String {
+pub fn ending(findings: &Findings, look: &TerminalStyle) -> String {
     let sentences = answer::sentences(findings);
     let chosen = answer::pasted(findings);
     // The first candidate's lines are always shown. Those of the others are shown if there is room.
@@ -64,7 +64,7 @@ pub fn ending(findings: &Findings, look: &Look) -> String {
 }
 
 /// The first of the lines to paste, and how to see the others.
-fn cut(pasted: &Pasted, lines: usize, look: &Look) -> String {
+fn cut(pasted: &Pasted, lines: usize, look: &TerminalStyle) -> String {
     if lines == pasted.lines.len() {
         return block(pasted, look);
     }
@@ -74,7 +74,7 @@ fn cut(pasted: &Pasted, lines: usize, look: &Look) -> String {
 }
 
 /// The lines to paste for one candidate. They are never wrapped: a broken line could not be pasted.
-fn block(pasted: &Pasted, look: &Look) -> String {
+fn block(pasted: &Pasted, look: &TerminalStyle) -> String {
     let mut out = format!("{}\n", bold(&wrapped(&pasted.heading, look), look));
     pasted.lines.iter().for_each(|line| out.push_str(&format!("  {line}\n")));
     if let Some(note) = &pasted.note {
@@ -84,7 +84,7 @@ fn block(pasted: &Pasted, look: &Look) -> String {
 }
 
 /// Where the figures come from, in at most `most` lines unless one host needs more.
-fn provenance(findings: &Findings, most: usize, look: &Look) -> String {
+fn provenance(findings: &Findings, most: usize, look: &TerminalStyle) -> String {
     let mut from = vec![format!("{} rows; medians of fresh processes in shuffled order", findings.rows)];
     let provenance = words::provenance(findings);
     for (at, line) in provenance.iter().enumerate() {

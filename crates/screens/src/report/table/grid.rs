@@ -4,7 +4,7 @@
 use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 use textwrap::core::display_width;
 
-use allocanary_text::outside::Look;
+use allocanary_text::outside::TerminalStyle;
 
 /// A table that is being made.
 pub struct Grid {
@@ -42,7 +42,7 @@ impl Grid {
     }
 
     /// The table. If its columns do not fit next to each other, the later ones follow in tables below.
-    pub fn render(&self, look: &Look) -> String {
+    pub fn render(&self, look: &TerminalStyle) -> String {
         let width = |column: usize| self.width(column);
         // The names have a blank on both sides. Figures have one before them, and comfy-table another between two columns.
         let names = width(0) + 2;
@@ -61,7 +61,7 @@ impl Grid {
     }
 
     /// A table of the names and some of the columns.
-    fn part(&self, columns: &[usize], look: &Look) -> String {
+    fn part(&self, columns: &[usize], look: &TerminalStyle) -> String {
         let mut table = Table::new();
         table.load_style(RULED);
         table.set_content_arrangement(ContentArrangement::Disabled);
@@ -126,7 +126,7 @@ mod tests {
         grid.title("a title that is wider than the names".into());
         grid.row(["jemalloc", "47.0 MiB", "22.1 k/s"].map(Cell::new));
         grid.row(["own", "109 MiB"].map(Cell::new));
-        let look = |width| Look { color: false, width };
+        let look = |width| TerminalStyle { color: false, width };
         let narrow = grid.render(&look(24));
         let wanted = "\
 ─────────────────────

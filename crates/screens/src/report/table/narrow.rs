@@ -10,7 +10,7 @@ use super::{Columns, bold, heading, painted, wrapped};
 use crate::report::{anatomies, figures, words};
 use allocanary_measure::metrics::{ALL as METRICS, Metric, metric_of_all};
 use allocanary_measure::summary::{Comparison, Findings, Panel, Recommendation, Section, Verdict};
-use allocanary_text::outside::Look;
+use allocanary_text::outside::TerminalStyle;
 use allocanary_text::units::Unit;
 
 /// A candidate and its figures.
@@ -36,7 +36,7 @@ impl NarrowFigure {
     }
 
     /// The cell. If other figures of its column have a change, it has space for one, so that the medians are aligned.
-    fn cell(&self, has_change: bool, look: &Look) -> Cell {
+    fn cell(&self, has_change: bool, look: &TerminalStyle) -> Cell {
         let cell = match has_change {
             true => Cell::new(format!("{} {:>CHANGE$}", self.median, self.change)),
             false => Cell::new(&self.median),
@@ -52,7 +52,7 @@ type Block = (Option<String>, Vec<Row>);
 const MOST: usize = 4;
 
 /// The tables of all sections, in order. The first text of a section begins with its heading.
-pub fn tables(findings: &Findings, columns: &Columns, look: &Look) -> Vec<String> {
+pub fn tables(findings: &Findings, columns: &Columns, look: &TerminalStyle) -> Vec<String> {
     let mut all = Vec::new();
     for section in &findings.sections {
         let mut own = match (columns, section.about.metrics.is_empty()) {
@@ -104,7 +104,7 @@ fn has(section: &Section, metric: &Metric) -> bool {
 }
 
 /// One table of metrics for the section: a block for each workload at each of its columns.
-fn metrics(section: &Section, metrics: &[Metric], look: &Look) -> Vec<String> {
+fn metrics(section: &Section, metrics: &[Metric], look: &TerminalStyle) -> Vec<String> {
     if metrics.is_empty() {
         return Vec::new();
     }
@@ -150,7 +150,7 @@ fn metrics(section: &Section, metrics: &[Metric], look: &Look) -> Vec<String> {
 
 /// The tables of a built-in workload whose study names no metrics: memory when idle by threads or cores, then time and
 /// work.
-fn workload(section: &Section, look: &Look) -> Vec<String> {
+fn workload(section: &Section, look: &TerminalStyle) -> Vec<String> {
     let mut out = Vec::new();
     for panel in &section.panels {
         let Some(last) = panel.columns.len().checked_sub(1) else { continue };
@@ -197,12 +197,12 @@ fn workload(section: &Section, look: &Look) -> Vec<String> {
     out
 }
 
-fn published(section: &Section, look: &Look) -> Option<String> {
+fn published(section: &Section, look: &TerminalStyle) -> Option<String> {
     let published = figures::published(section);
     if published.is_empty() {
         return None;
     }
-    let hanging = Look { width: look.width.saturating_sub(2), ..*look };
+    let hanging = TerminalStyle { width: look.width.saturating_sub(2), ..*look };
     let item = |line: &String| format!("- {}\n", wrapped(line, &hanging).replace('\n', "\n  "));
     Some(format!("{}\n{}", bold("Published", look), published.iter().map(item).collect::<String>()))
 }
@@ -260,7 +260,7 @@ fn changed(median: String, compared: Option<&Comparison>) -> NarrowFigure {
 }
 
 /// A table with one or two lines for each candidate, and a line that says what `…` in its names stands for.
-pub fn candidates(heads: &[String], rows: Vec<(String, Vec<NarrowFigure>)>, look: &Look) -> String {
+pub fn candidates(heads: &[String], rows: Vec<(String, Vec<NarrowFigure>)>, look: &TerminalStyle) -> String {
     let row = |(name, figures): (String, Vec<NarrowFigure>)| Row { name, figures };
     let (table, common) = fitted(heads, &[(None, rows.into_iter().map(row).collect())], heads.len(), look);
     let common = common.map_or(String::new(), |common| format!("{}\n", wrapped(&format!("… is {common}."), look)));
@@ -290,7 +290,7 @@ fn key(compared: &[&Comparison], n: &str, first: &str) -> String {
 /// The table, and what `…` in its names stands for. A candidate has one line if that fits. To make it fit, names are shortened,
 /// and then the last columns are left out as long as `least` are left. If it still does not fit, a candidate's figures are below
 /// its name.
-fn fitted(heads: &[String], blocks: &[Block], least: usize, look: &Look) -> (String, Option<String>) {
+fn fitted(heads: &[String], blocks: &[Block], least: usize, look: &TerminalStyle) -> (String, Option<String>) {
     let rows = || blocks.iter().flat_map(|(_, rows)| rows);
     let has_change: Vec<bool> = (0..heads.len())
         .map(|column| rows().any(|row| row.figures.get(column).is_some_and(|figure| !figure.change.is_empty())))

@@ -6,15 +6,15 @@ use super::{Grid, bold, broken, painted, wrapped};
 use crate::report::words;
 use allocanary_measure::metrics::{Metric, metric_of_all};
 use allocanary_measure::summary::{CandidatePoints, PRICE, Panel};
-use allocanary_text::outside::Look;
+use allocanary_text::outside::TerminalStyle;
 
 /// Time and work at the largest column: figures, and below them verdicts compared with the first candidate.
-pub fn price(panel: &Panel, look: &Look) -> String {
+pub fn price(panel: &Panel, look: &TerminalStyle) -> String {
     figures(panel, &PRICE.map(metric_of_all), "time and work at ", look)
 }
 
 /// Figures in some metrics at the largest column, and below them verdicts compared with the first candidate.
-pub fn figures(panel: &Panel, wanted: &[&Metric], what: &str, look: &Look) -> String {
+pub fn figures(panel: &Panel, wanted: &[&Metric], what: &str, look: &TerminalStyle) -> String {
     let Some((first, last)) = panel.lines.first().zip(panel.columns.len().checked_sub(1)) else { return String::new() };
     let found = |line: &CandidatePoints, metric: &Metric| line.points[last].as_ref()?.get(&metric.name).copied();
     let metrics: Vec<&Metric> =

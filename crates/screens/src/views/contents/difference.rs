@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use allocanary_contents::Contents;
 use allocanary_heap::signed;
-use allocanary_text::outside::Look;
+use allocanary_text::outside::TerminalStyle;
 use allocanary_text::units::show_duration;
 
 use super::{bytes, count, head};
@@ -28,7 +28,7 @@ impl Change {
 }
 
 /// The text.
-pub fn difference(before: &Contents, after: &Contents, look: &Look) -> String {
+pub fn difference(before: &Contents, after: &Contents, look: &TerminalStyle) -> String {
     let kinds =
         changes(before, after, |one| one.kinds.iter().map(|row| (row.kind.clone(), row.bytes, row.blocks)).collect());
     let holders =

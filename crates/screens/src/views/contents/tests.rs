@@ -2,7 +2,7 @@ use super::*;
 use allocanary_contents::{Inside, LeakSite, Lost, Retained, Sampled};
 use allocanary_heap::Subject;
 
-const LOOK: Look = Look { color: false, width: 80 };
+const LOOK: TerminalStyle = TerminalStyle { color: false, width: 80 };
 
 fn contents(leaked: u64) -> Contents {
     let row = |kind: &str, blocks: u64, bytes: u64| KindRow { kind: kind.into(), blocks, bytes, ..KindRow::default() };

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use allocanary_text::outside::{Look, harmless};
+use allocanary_text::outside::{TerminalStyle, harmless};
 
 /// The lines. The first row is the head, in muted colour. A name that is too long is cut at its end. If two names have
 /// the same beginning, it is cut in the middle.
-pub fn columns(rows: &[Vec<String>], look: &Look) -> String {
+pub fn columns(rows: &[Vec<String>], look: &TerminalStyle) -> String {
     let count = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width =
         |at: usize| rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count()).max().unwrap_or(0);
@@ -60,9 +60,9 @@ mod tests {
     fn names_are_cut_and_figures_are_not() {
         let rows = [["name", "bytes"], ["a name that is longer than the line", "1.00 MiB"]];
         let rows = rows.map(|row| row.map(String::from).to_vec());
-        let text = columns(&rows, &Look { color: false, width: 30 });
+        let text = columns(&rows, &TerminalStyle { color: false, width: 30 });
         assert_eq!(text, "  name                   bytes\n  a name that is ...  1.00 MiB\n");
-        assert!(columns(&rows, &Look { color: true, width: 30 }).starts_with("\x1b[2m"));
+        assert!(columns(&rows, &TerminalStyle { color: true, width: 30 }).starts_with("\x1b[2m"));
     }
 
     #[test]
@@ -74,7 +74,7 @@ mod tests {
             ["other", "3"],
         ];
         let rows = rows.map(|row| row.map(String::from).to_vec());
-        let text = columns(&rows, &Look { color: false, width: 26 });
+        let text = columns(&rows, &TerminalStyle { color: false, width: 26 });
         assert_eq!(
             text,
             "  name               bytes\n  serv...sh::update      1\n  serv...Mesh::book      2\n  other                  3\n"

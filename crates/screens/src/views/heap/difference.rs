@@ -4,13 +4,13 @@ use super::columns::columns;
 use super::{bold, bytes};
 use crate::draw::wrapped;
 use allocanary_heap::{CountChange, Difference, signed};
-use allocanary_text::outside::Look;
+use allocanary_text::outside::TerminalStyle;
 
 /// The number of arenas with a separate line.
 const ARENAS: usize = 8;
 
 /// The text.
-pub fn difference(found: &Difference, look: &Look) -> String {
+pub fn difference(found: &Difference, look: &TerminalStyle) -> String {
     let mut out = format!("{}\n", bold(&wrapped(&found.answer(), look.width.into()), look));
     if !found.is_same {
         let note = "The readings are of different processes: what grew is the difference between the two.";

@@ -4,7 +4,7 @@ use super::columns::columns;
 use super::{bold, bytes, percent};
 use crate::draw::wrapped;
 use allocanary_heap::{Part, PartRow, Reading, together};
-use allocanary_text::outside::{Look, harmless};
+use allocanary_text::outside::{TerminalStyle, harmless};
 
 /// The head of the lines of many processes.
 const HEADS: [&str; 8] = ["process", "pid", "resident", "live", "overhead", "outside", "unknown", "malloc"];
@@ -37,7 +37,7 @@ const MOST: usize = 5;
 
 impl Lines {
     /// A process as a line, below the head if it is the first.
-    pub fn line(&mut self, reading: &Reading, look: &Look) -> String {
+    pub fn line(&mut self, reading: &Reading, look: &TerminalStyle) -> String {
         let row = row(reading);
         let mut line = fixed(&row);
         if self.count == 0 {
@@ -52,7 +52,7 @@ impl Lines {
     }
 
     /// The text below the last line: the processes with the most overhead, if there are many, and what the columns mean.
-    pub fn end(&self, look: &Look) -> String {
+    pub fn end(&self, look: &TerminalStyle) -> String {
         let most: String = self.most.iter().map(|(_, row)| fixed(row)).collect();
         let most = if self.count > MOST {
             format!("\nOf {} processes these have the most overhead:\n{most}", self.count)
@@ -77,7 +77,7 @@ fn fixed(row: &[String]) -> String {
 }
 
 /// Every process, the one with the most overhead first.
-pub(super) fn all(readings: &[Reading], look: &Look) -> String {
+pub(super) fn all(readings: &[Reading], look: &TerminalStyle) -> String {
     let mut lines: Vec<&Reading> = readings.iter().collect();
     lines.sort_by_key(|reading| std::cmp::Reverse((reading.parts().overhead(), reading.resident)));
     let table: Vec<Vec<String>> =
@@ -86,7 +86,7 @@ pub(super) fn all(readings: &[Reading], look: &Look) -> String {
 }
 
 /// A process and its children: their sum, by shares if these were read, and then each process.
-pub fn tree(readings: &[Reading], look: &Look) -> String {
+pub fn tree(readings: &[Reading], look: &TerminalStyle) -> String {
     let rows = together(readings);
     let once: Option<u64> = rows.iter().map(|row| row.share).sum();
     let (answer, table, note) = match once {

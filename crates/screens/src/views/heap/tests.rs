@@ -5,7 +5,7 @@ use super::*;
 use allocanary_doctor::remedies::remedies;
 use allocanary_heap::{Part, Reading};
 
-const LOOK: Look = Look { color: false, width: 80 };
+const LOOK: TerminalStyle = TerminalStyle { color: false, width: 80 };
 
 fn reading(name: &str) -> Reading {
     let path = format!("{}/../../tests/golden/heap-{name}.json", env!("CARGO_MANIFEST_DIR"));

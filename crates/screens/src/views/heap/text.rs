@@ -8,14 +8,14 @@ use super::{bold, bytes, item, percent};
 use crate::views::remedies::list;
 use allocanary_doctor::remedies::{Remedy, conclusion};
 use allocanary_heap::{Heap, Part, Parts, Reading, answer, rows};
-use allocanary_text::outside::{Look, harmless};
+use allocanary_text::outside::{TerminalStyle, harmless};
 use allocanary_text::units::show_duration;
 
 /// The number of arenas with a separate line.
 const ARENAS: usize = 8;
 
 /// The whole text.
-pub fn text(reading: &Reading, remedies: &[Remedy], look: &Look) -> String {
+pub fn text(reading: &Reading, remedies: &[Remedy], look: &TerminalStyle) -> String {
     let answer = crate::draw::wrapped(&answer::answer(reading), look.width.into());
     let mut out = format!("{}\n\n{}\n", bold(&answer, look), parts(reading, look));
     for heap in reading.heaps.iter().filter(|heap| heap.arenas.len() > 1) {
@@ -43,7 +43,7 @@ pub fn subject(reading: &Reading) -> String {
     format!("process {}, {}, {threads}, runs for {age}", process.pid, process.name.harmless())
 }
 
-fn parts(reading: &Reading, look: &Look) -> String {
+fn parts(reading: &Reading, look: &TerminalStyle) -> String {
     let several = reading.heaps.len() > 1;
     let mut table = vec![["part", "resident", "of all"].map(String::from).to_vec()];
     for row in rows(reading) {
@@ -59,7 +59,7 @@ fn parts(reading: &Reading, look: &Look) -> String {
     format!("{}\n{}", bold(&title, look), columns(&table, look))
 }
 
-fn arenas(heap: &Heap, look: &Look) -> String {
+fn arenas(heap: &Heap, look: &TerminalStyle) -> String {
     let heads = ["arena", "threads", "resident", "live", "cached", "frag", "free pg", "rest"];
     let row = |name: &str, threads: Option<u64>, parts: &Parts| {
         let known = [Part::Live, Part::Cached, Part::Fragmentation, Part::FreePages].map(|part| parts.of(part));

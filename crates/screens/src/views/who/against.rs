@@ -1,7 +1,7 @@
 //! Which sites hold more than before. In: the sites of two traces, a gate. Out: text, an answer, JSON. It also reads the sites of an
 //! earlier JSON.
 
-use allocanary_text::outside::Look;
+use allocanary_text::outside::TerminalStyle;
 use std::time::Duration;
 
 use allocanary_text::units::{Bytes, show_duration, show_share};
@@ -117,7 +117,7 @@ impl<'a> Comparison<'a> {
     }
 
     /// The answer, and the `top` sites that grew or shrank most.
-    pub fn text(&self, top: usize, look: &Look) -> String {
+    pub fn text(&self, top: usize, look: &TerminalStyle) -> String {
         let (unit, size) = if self.old.resident < SMALL { ("KiB", 10) } else { ("MiB", 20) };
         let show = |bytes: i128| format!("{:.1}", bytes as f64 / f64::from(1_u32 << size));
         let signed = |bytes: i128| if bytes > 0 { format!("+{}", show(bytes)) } else { show(bytes) };
@@ -231,7 +231,7 @@ What sites hold, requested and pinned, by function (MiB)
         let found = found();
         let comparison = Comparison::of(old(), &found, Some(0.05)).unwrap();
         assert!(!comparison.passes());
-        let said = comparison.text(15, &Look { color: false, width: 80 });
+        let said = comparison.text(15, &TerminalStyle { color: false, width: 80 });
         assert_eq!(said, TABLE, "{said}");
         let json: Value = serde_json::from_str(&comparison.json(Some(1))).unwrap();
         assert_eq!((&json["answers"][0]["choice"], &json["changes"][0]["beyond"]), (&json!("failed"), &json!(true)));
@@ -279,6 +279,6 @@ What sites hold, requested and pinned, by function (MiB)
         assert!(refused(|old| old.at = "peak".into()).contains("wanted the moment `idle`"));
         assert!(refused(|old| old.resident = 0).contains("found no page"));
         let blind = Comparison::of(Before { empty: None, ..old() }, &found, None).unwrap();
-        assert!(blind.text(9, &Look { color: false, width: 80 }).contains("is known of one of the two only"));
+        assert!(blind.text(9, &TerminalStyle { color: false, width: 80 }).contains("is known of one of the two only"));
     }
 }

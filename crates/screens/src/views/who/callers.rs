@@ -1,6 +1,6 @@
 //! The callers of a site. In: a tree of callers. Out: text for a terminal, JSON, markup for a page.
 
-use allocanary_text::outside::{Look, harmless_lines};
+use allocanary_text::outside::{TerminalStyle, harmless_lines};
 use allocanary_text::units::Unit;
 use allocanary_who::callers::{Caller, DEPTH, Figures};
 use allocanary_who::{Order, SiteReport};
@@ -15,7 +15,7 @@ use crate::views::heap::{bold, item};
 const FIGURES: usize = 10;
 
 /// The tree, from the site to its callers.
-pub fn text(found: &SiteReport, tree: &Caller, order: Order, look: &Look) -> String {
+pub fn text(found: &SiteReport, tree: &Caller, order: Order, look: &TerminalStyle) -> String {
     let width = usize::from(look.width);
     let title = format!(
         "Who calls `{}`, {}: each function under the one that it calls, {}",
@@ -136,7 +136,7 @@ mod tests {
     fn a_tree_has_a_line_for_each_function_and_fits_the_terminal() {
         let mut found = found();
         found.notes.clear();
-        let said = text(&found, &tree(), Order::Pinned, &Look { color: false, width: 80 });
+        let said = text(&found, &tree(), Order::Pinned, &TerminalStyle { color: false, width: 80 });
         let wanted = "\
 Who calls `dictAddRaw`, when idle: each function under the one that it calls,
 those that pin most first

@@ -2,7 +2,7 @@
 //! difference from an earlier JSON.
 
 use allocanary_profile::interval::{Estimate, SampleSums};
-use allocanary_text::outside::{Look, harmless, harmless_lines};
+use allocanary_text::outside::{TerminalStyle, harmless, harmless_lines};
 use allocanary_text::units::{Unit, show_duration};
 use allocanary_who::fold::BYS;
 use allocanary_who::sampled::{Sampled, SampledSite};
@@ -66,7 +66,7 @@ pub fn answer(found: &Sampled) -> Answer {
 }
 
 /// The whole text for a terminal.
-pub fn text(found: &Sampled, top: Option<usize>, look: &Look) -> String {
+pub fn text(found: &Sampled, top: Option<usize>, look: &TerminalStyle) -> String {
     let answer = crate::draw::wrapped(&sentence(found), look.width.into());
     let mut table =
         vec![["site", "requested", "at least", "at most", "samples", "allocated"].map(String::from).to_vec()];
@@ -106,7 +106,7 @@ fn summed(others: &[SampledSite]) -> SampledSite {
     sum
 }
 
-fn limits(notes: &[String], look: &Look) -> String {
+fn limits(notes: &[String], look: &TerminalStyle) -> String {
     let items: String = notes.iter().map(|note| item(note, look)).collect();
     format!("\n{}\n{items}", bold("What limits these figures", look))
 }
@@ -262,7 +262,13 @@ pub fn difference_answer(earlier: &Earlier, growths: &[Growth], found: &Sampled)
 }
 
 /// The difference for a terminal.
-pub fn difference(answer: &Answer, growths: &[Growth], found: &Sampled, top: Option<usize>, look: &Look) -> String {
+pub fn difference(
+    answer: &Answer,
+    growths: &[Growth],
+    found: &Sampled,
+    top: Option<usize>,
+    look: &TerminalStyle,
+) -> String {
     let mut table = vec![["site", "before", "now", "growth", "at least", "at most"].map(String::from).to_vec()];
     for one in &growths[..shown(growths.len(), top)] {
         let [old, new] = one.live;
@@ -321,7 +327,7 @@ mod tests {
     #[test]
     fn the_table_has_the_bounds_of_each_site() {
         let found = found(vec![site("dictAddRaw", 100), site("sdsnewlen", 20)]);
-        let said = text(&found, None, &Look { color: false, width: 80 });
+        let said = text(&found, None, &TerminalStyle { color: false, width: 80 });
         let wanted = "\
 redis-server, process 812: 60.0 MiB (49.7 MiB to 71.7 MiB) are alive, 50.0 MiB
 of them of `dictAddRaw`, by 120 samples.
@@ -363,7 +369,7 @@ What limits these figures
         assert!(all[0].bounds[0] > 0.0 && all[1].bounds[0] < 0.0 && all[2].bounds[1] < 0.0, "{all:?}");
         let said = difference_answer(&earlier, &all, &now);
         assert!(said.text.contains("`grows` holds 45.0 MiB more than 30"), "{}", said.text);
-        let shown = difference(&said, &all, &now, None, &Look { color: false, width: 80 });
+        let shown = difference(&said, &all, &now, None, &TerminalStyle { color: false, width: 80 });
         assert!(shown.lines().all(|line| line.chars().count() <= 80) && shown.contains("-20.0 MiB"), "{shown}");
         let none = difference_answer(&earlier, &growths(&earlier, &before).unwrap(), &before);
         assert_eq!(none.facts["choice"], json!("undecided"));

@@ -104,14 +104,14 @@ fn top(top: usize) -> SiteDisplay {
 
 #[test]
 fn a_terminal_of_80_columns_has_the_answer_first() {
-    let said = text(&found(), None, top(15), &Look { color: false, width: 80 });
+    let said = text(&found(), None, top(15), &TerminalStyle { color: false, width: 80 });
     assert_eq!(said, TABLE, "{said}");
     assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
 }
 
 #[test]
 fn the_sites_below_the_top_are_added_up_and_a_wide_terminal_has_all_columns() {
-    let said = text(&found(), None, top(1), &Look { color: false, width: 120 });
+    let said = text(&found(), None, top(1), &TerminalStyle { color: false, width: 120 });
     let line = |name: &str| {
         let line = said.lines().find(|line| line.trim_start().starts_with(name)).unwrap_or_else(|| panic!("{said}"));
         line.split_whitespace().map(String::from).collect::<Vec<_>>()
@@ -130,7 +130,7 @@ fn what_is_not_known_is_not_shown_as_nothing() {
     found.one_in = Some(10.0);
     found.pages.empty = None;
     found.sites[0].slope = None;
-    let said = text(&found, None, top(15), &Look { color: false, width: 80 });
+    let said = text(&found, None, top(15), &TerminalStyle { color: false, width: 80 });
     assert!(said.contains("dictAddRaw                 24.0 MiB      -   20.0 MiB"), "{said}");
     assert!(!said.contains("empty") && said.contains("all pages that hold blocks"), "{said}");
     let value: Value = serde_json::from_str(&json(&found, None, top(1))).unwrap();
@@ -143,7 +143,7 @@ fn what_is_not_known_is_not_shown_as_nothing() {
 #[test]
 fn of_a_window_there_is_a_row_of_what_is_older() {
     let found = SiteReport { freed_from_before: Some(1234), ..found() };
-    let said = text(&found, None, top(1), &Look { color: false, width: 80 });
+    let said = text(&found, None, top(1), &TerminalStyle { color: false, width: 80 });
     let wanted = "\
   part                                            bytes   of all
   requested: live blocks of the window         47.0 MiB   43.9 %
@@ -167,7 +167,7 @@ fn a_long_heading_has_two_lines() {
     let window = SiteReport { moment, freed_from_before: Some(5), ..found() };
     let candidate = "jemalloc:narenas=1,dirty_decay_ms=0,muzzy_decay_ms=0,tcache=false".into();
     let under = Under { candidate, found: found() };
-    let said = text(&window, Some(&under), top(3), &Look { color: false, width: 80 });
+    let said = text(&window, Some(&under), top(3), &TerminalStyle { color: false, width: 80 });
     assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
     let wanted = "Pages of the heap, at the end of the recording (12.3 s after the begin of the\nwindow)\n  part ";
     assert!(said.contains(wanted), "{said}");
@@ -196,7 +196,7 @@ fn the_peak_of_a_trace_without_an_allocation_has_nothing() {
         notes: Vec::new(),
         ..found()
     };
-    let said = text(&found, None, top(15), &Look { color: false, width: 80 });
+    let said = text(&found, None, top(15), &TerminalStyle { color: false, width: 80 });
     assert!(said.starts_with("redis-server, at the peak of live bytes: no block was alive"), "{said}");
 }
 
@@ -207,7 +207,7 @@ fn another_allocator_has_its_own_pages_and_sites() {
     other.sites.swap(0, 1);
     other.pages = Divided { holding: 50 * MIB, empty: Some(MIB), ..other.pages };
     let under = Under { candidate: "jemalloc:narenas=1".into(), found: other };
-    let said = text(&found(), Some(&under), top(1), &Look { color: false, width: 80 });
+    let said = text(&found(), Some(&under), top(1), &TerminalStyle { color: false, width: 80 });
     let (own, there) =
         said.split_once("\nPages of the heap under jemalloc:narenas=1, by a replay until there\n").unwrap();
     assert!(own.contains("107 MiB  100.0 %") && there.contains("51.0 MiB  100.0 %"), "{said}");
@@ -241,7 +241,7 @@ fn each_order_has_its_largest_first_and_the_default_follows_from_what_is_pinned(
     // Little is pinned, so the question is which site holds the heap.
     found.pages.shares.iter_mut().for_each(|share| (share.live, share.pinned) = (share.live + share.pinned, 0));
     assert_eq!(first(&found, None), ("requested".into(), "_sdsnewlen".into()));
-    let said = text(&found, None, SiteDisplay::default(), &Look { color: false, width: 80 });
+    let said = text(&found, None, SiteDisplay::default(), &TerminalStyle { color: false, width: 80 });
     assert!(said.contains("Sites by function: 4, those that hold most first"), "{said}");
 }
 
@@ -250,7 +250,7 @@ fn a_site_without_callers_and_a_wrapper_are_told() {
     let mut found = found();
     found.sites[1].ended = 501;
     found.wrappers = vec![("Perl_safesysmalloc".into(), 20), ("Perl_safesyscalloc".into(), 30)];
-    let said = text(&found, None, top(15), &Look { color: false, width: 80 });
+    let said = text(&found, None, top(15), &TerminalStyle { color: false, width: 80 });
     for wanted in [
         "  _sdsnewlen         16.0 MiB   512 KiB   24.0 MiB   96.0 MiB   90 %  no callers\n",
         "\nNo callers: this code has no unwinding tables, so its stacks end there",

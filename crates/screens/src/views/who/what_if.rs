@@ -5,7 +5,7 @@ mod saved;
 
 use std::time::Duration;
 
-use allocanary_text::outside::Look;
+use allocanary_text::outside::TerminalStyle;
 use allocanary_text::units::{Bytes, Unit, show_duration};
 use allocanary_who::WhatIf;
 use allocanary_who::fold::BYS;
@@ -138,7 +138,7 @@ impl<'a> WhatIfView<'a> {
     }
 
     /// The answer, the three heaps, what the addresses alone show, and what to do.
-    pub fn text(&self, look: &Look) -> String {
+    pub fn text(&self, look: &TerminalStyle) -> String {
         let WhatIf { moment, site, share, .. } = self.what_if;
         let answer = crate::draw::wrapped(&self.sentence(), look.width.into());
         let mut out = format!("{}\n", bold(&answer, look));

@@ -25,7 +25,7 @@ use allocanary_study::search::goal::{Goal, GoalSource};
 use allocanary_study::search::space::{Rest, Space};
 use allocanary_study::search::whole::{Plan, Searched, search};
 use allocanary_study::session::{ScriptStep, Scripted, Store, StudyFile, Target};
-use allocanary_text::outside::Look;
+use allocanary_text::outside::TerminalStyle;
 
 /// A watch that shows nothing.
 struct Silent;
@@ -91,7 +91,7 @@ struct Found {
 impl Found {
     fn answer(&self) -> String {
         let job = answer::TuneFacts { text: "small, 4 threads", holds: "" };
-        let look = Look { color: false, width: 120 };
+        let look = TerminalStyle { color: false, width: 120 };
         format!("{}\n{}", answer::table(&self.searched, &job, &look), answer::recommendation(&self.searched, &job))
     }
 }

@@ -75,7 +75,7 @@ What limits these figures
 
 #[test]
 fn a_terminal_of_80_columns_has_the_answer_first_and_what_to_do_last() {
-    let said = WhatIfView::of(&example()).text(&Look { color: false, width: 80 });
+    let said = WhatIfView::of(&example()).text(&TerminalStyle { color: false, width: 80 });
     assert_eq!(said, TABLE, "{said}");
     assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
 }
@@ -86,7 +86,7 @@ fn a_site_without_a_survivor_has_no_figure_of_them() {
     if let Ok((_, ways)) = &mut one.replays {
         ways.survivors = Vec::new();
     }
-    let said = WhatIfView::of(&one).text(&Look { color: false, width: 80 });
+    let said = WhatIfView::of(&one).text(&TerminalStyle { color: false, width: 80 });
     let line = said.replace('\n', " ");
     assert!(
         line.contains("and no block of `_sdsnewlen` lives. With the whole site elsewhere the heap keeps"),
@@ -100,7 +100,7 @@ fn a_site_without_a_survivor_has_no_figure_of_them() {
 fn without_a_replay_there_is_what_follows_from_the_trace_and_the_reason() {
     let one = WhatIf { replays: Err("--what-if: name one".into()), ..example() };
     let report = WhatIfView::of(&one);
-    let said = report.text(&Look { color: false, width: 80 });
+    let said = report.text(&TerminalStyle { color: false, width: 80 });
     let line = said.replace('\n', " ");
     assert!(
         line.contains("14.0 MiB to 18.0 MiB") && line.contains("There was no replay: --what-if: name one."),
