@@ -21,7 +21,7 @@ use allocanary_sys::rng::Rng;
 use allocanary_sys::sys;
 use allocanary_trace::builder::TraceBuilder;
 use allocanary_trace::coder::{AllocFunction, Event};
-use allocanary_trace::format::{Header, Marks};
+use allocanary_trace::format::{Marks, TraceHeader};
 use allocanary_trace::reader::Trace;
 use allocanary_trace::record::traces;
 use allocanary_trace::replay::{PreparedTrace, ReplayOptions, run};
@@ -148,7 +148,7 @@ impl Program {
     }
 
     /// Processor time of the program; with the recorder, the header of its trace.
-    fn cpu(&self, recorded: bool) -> (Duration, Option<Header>) {
+    fn cpu(&self, recorded: bool) -> (Duration, Option<TraceHeader>) {
         let folder = tempdir().unwrap();
         let mut command = self.command(self.calls, recorded.then(|| folder.path()));
         command.arg0("trace-bench");

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use allocanary_rows::Phase;
 use allocanary_testing::programs::compiled_to;
 use allocanary_testing::skipped::skipped;
-use allocanary_trace::format::State;
+use allocanary_trace::format::TraceEnd;
 use allocanary_trace::info::{Info, info};
 use allocanary_trace::reader::Trace;
 use tempfile::{TempDir, tempdir};
@@ -81,7 +81,7 @@ fn short_threads_that_hand_blocks_over_leave_no_stray() {
         assert!(whole.most_threads <= 12, "threads end in the trace: {}", whole.most_threads);
         assert!(whole.allocations >= 2 * HANDED_OVER + 207, "{}", whole.allocations);
         assert!(whole.end_live < 100 << 10, "{}", whole.end_live);
-        assert_eq!(whole.header.state, State::Exited);
+        assert_eq!(whole.header.state, TraceEnd::Exited);
         // The child frees a block that its parent had made.
         assert!(child.allocations >= 1000 && child.merged.strays == 1, "{child:?}");
         assert!(other.header.program.ends_with("true") || other.header.command.contains("true"), "{:?}", other.header);
@@ -97,7 +97,7 @@ fn a_killed_program_leaves_its_whole_trace() {
     let (ran, infos) = record(folder.path(), &[], &[program.to_str().unwrap(), "die"]);
     assert_eq!(ran.code, Some(128 + 9));
     assert_eq!((infos[0].crossing, infos[0].merged.strays, infos[0].merged.damage.len()), (HANDED_OVER, 0, 0));
-    assert_eq!(infos[0].header.state, State::Recording);
+    assert_eq!(infos[0].header.state, TraceEnd::Recording);
     // The file is cut to its used length.
     assert!(traces(&folder.path().join("traces"))[0].metadata().unwrap().len() < 64 << 20);
 }
@@ -180,7 +180,7 @@ fn bounds_are_kept_and_said() {
     let program = program.to_str().unwrap();
     let (ran, infos) = record(folder.path(), &["--max-size", "2MiB"], &[program]);
     assert_eq!(ran.code, Some(0));
-    assert_eq!(infos[0].header.state, State::Full);
+    assert_eq!(infos[0].header.state, TraceEnd::Full);
     assert!(ran.err.contains("stopped at the maximum size; the program ran on"), "{}", ran.err);
     assert!(infos[0].bytes <= 2 << 20 && infos[0].merged.events > 100_000, "{}", infos[0].bytes);
 
@@ -212,7 +212,7 @@ fn a_window_keeps_the_end_of_a_long_run() {
     // Older blocks that are freed in the window: at most the blocks that were live at its begin.
     assert!((100..=2200).contains(&window.merged.before), "{}", window.merged.before);
     assert!(window.bytes < whole[0].bytes / 3, "{} of {}", window.bytes, whole[0].bytes);
-    assert_eq!((window.header.stacks, window.header.state), (0, State::Exited));
+    assert_eq!((window.header.stacks, window.header.state), (0, TraceEnd::Exited));
     let trace = traces(&folder.path().join("traces")).remove(0);
     let page = allocanary(folder.path(), ["report", trace.to_str().unwrap()]);
     assert!(page.out.contains("window      the last 400 ms"), "{}", page.out);
@@ -231,7 +231,7 @@ fn a_window_keeps_the_end_of_a_long_run() {
     assert_eq!((infos[0].merged.lost_frees, infos[0].merged.damage.len()), (0, 0));
     // Room for one chunk and two threads: calls are lost, and recording goes on.
     let (ran, infos) = record(folder.path(), &["--window", "60s", "--max-size", "64KiB"], &[program]);
-    assert_eq!((ran.code, infos[0].header.state), (Some(0), State::Exited));
+    assert_eq!((ran.code, infos[0].header.state), (Some(0), TraceEnd::Exited));
     assert!(infos[0].header.lost > 1000 && infos[0].merged.damage.is_empty(), "{}", infos[0].header.lost);
     let Some(threads) = threads_program(folder.path()) else { return };
     let (_, infos) = record(folder.path(), &["--window", "100ms"], &[threads.to_str().unwrap(), "die"]);

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use allocanary_testing::skipped::skipped;
-use allocanary_trace::format::State;
+use allocanary_trace::format::TraceEnd;
 use allocanary_trace::info::info;
 use allocanary_trace::reader::Trace;
 use tempfile::tempdir;
@@ -30,7 +30,7 @@ fn a_program_that_confines_itself_runs_as_without_and_its_trace_ends_there() {
             assert_eq!((ran.code, ran.out.contains("done")), (Some(0), true), "{way}: {ran:?}");
             assert!(ran.err.contains("asked to limit its own system calls"), "{way}: {}", ran.err);
             let found = info(&Trace::open(&traces(&folder.path().join(out))[0]).unwrap()).unwrap();
-            assert_eq!((found.header.state, found.header.attached), (State::Confined, false), "{way}");
+            assert_eq!((found.header.state, found.header.attached), (TraceEnd::Confined, false), "{way}");
             // What came before is there: 300,000 pairs, of which the last may still be in the thread's chunk.
             assert!((500_000..700_000).contains(&found.merged.events), "{way}: {}", found.merged.events);
         }
@@ -44,7 +44,7 @@ fn a_question_about_filters_ends_no_recording() {
     let ran = allocanary(folder.path(), ["record", "-o", "traces", "--", program.to_str().unwrap(), "asks"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let found = info(&Trace::open(&traces(&folder.path().join("traces"))[0]).unwrap()).unwrap();
-    assert!(found.header.state != State::Confined && found.merged.events > 1_000_000, "{:?}", found.merged);
+    assert!(found.header.state != TraceEnd::Confined && found.merged.events > 1_000_000, "{:?}", found.merged);
 }
 
 /// The profile reads the time for a new thread, and for each sample.

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use allocanary_testing::skipped::skipped;
-use allocanary_trace::format::State;
+use allocanary_trace::format::TraceEnd;
 use allocanary_trace::info::{Info, info};
 use allocanary_trace::reader::Trace;
 use tempfile::tempdir;
@@ -71,7 +71,7 @@ fn a_limit_on_the_length_of_files_makes_the_trace_shorter_or_none() {
     // 75 or 150 KiB: the recording stops there, and says so in the trace.
     let (said, infos, _) = record(150);
     assert_eq!(said, "");
-    assert_eq!(infos.iter().map(|info| info.header.state).collect::<Vec<_>>(), [State::Full, State::Full]);
+    assert_eq!(infos.iter().map(|info| info.header.state).collect::<Vec<_>>(), [TraceEnd::Full, TraceEnd::Full]);
     for info in &infos {
         assert!(info.bytes <= 150 << 10 && info.merged.events > 1000, "{} bytes", info.bytes);
         assert!(info.merged.damage.is_empty(), "{:?}", info.merged.damage);
@@ -79,7 +79,7 @@ fn a_limit_on_the_length_of_files_makes_the_trace_shorter_or_none() {
     // 100 or 200 MB: less than the 1 GiB of a trace, and enough.
     let (said, infos, _) = record(200_000);
     assert_eq!(said, "");
-    assert_eq!(infos.iter().map(|info| info.header.state).collect::<Vec<_>>(), [State::Exited, State::Exited]);
+    assert_eq!(infos.iter().map(|info| info.header.state).collect::<Vec<_>>(), [TraceEnd::Exited, TraceEnd::Exited]);
     assert!(infos[0].allocations >= 150_000 && infos[0].merged.damage.is_empty(), "{}", infos[0].allocations);
 }
 
@@ -208,7 +208,7 @@ fn a_handler_that_forks_in_the_middle_of_the_recorder_hurts_neither_process() {
         assert!(children.len() > 200, "{} children", children.len());
         for child in children {
             assert!(child.merged.damage.is_empty(), "{:?}", child.merged.damage);
-            assert_eq!(child.header.state, State::Exited);
+            assert_eq!(child.header.state, TraceEnd::Exited);
             // Two threads with 49 blocks, each of which grows once. The child may also free blocks of its parent.
             assert!(child.allocations >= 98 && child.resizes >= 98, "{child:?}");
             assert!(child.merged.strays <= 20, "{:?}", child.merged);

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use allocanary_testing::skipped::skipped;
 use allocanary_trace::coder::Event;
-use allocanary_trace::format::State;
+use allocanary_trace::format::TraceEnd;
 use allocanary_trace::merge::{At, Sink, merge};
 use allocanary_trace::reader::Trace;
 use serde_json::Value;
@@ -112,7 +112,7 @@ fn stacks_that_have_no_room_are_counted_and_said_and_the_others_are_whole() {
     assert!(ran.err.contains("stacks had no room: allow a larger --max-size"), "{}", ran.err);
     let [path] = &recorded(folder.path())[..] else { panic!("one trace: {}", ran.err) };
     let trace = Trace::open(path).unwrap();
-    assert_eq!((trace.header.state, trace.damage()), (State::Exited, None));
+    assert_eq!((trace.header.state, trace.damage()), (TraceEnd::Exited, None));
     assert!(trace.header.no_room > 10_000, "{}", trace.header.no_room);
     let (stacks, count) = &by_size(&trace)[&104];
     // The first hundred had room, and are still there at the end.
@@ -151,7 +151,7 @@ fn a_full_disk_ends_the_recording_and_the_program_runs_on() {
     assert_eq!((ran.code, ran.out.as_str()), (Some(0), "done\n"), "{}", ran.err);
     let [path] = &traces(folder.path())[..] else { panic!("one trace: {}", ran.err) };
     let trace = Trace::open(path).unwrap();
-    assert_eq!((trace.has_window(), trace.header.state, trace.damage()), (true, State::NoRoom, None));
+    assert_eq!((trace.has_window(), trace.header.state, trace.damage()), (true, TraceEnd::NoRoom, None));
     let (stacks, count) = &by_size(&trace)[&104];
     assert!(*count > 100 && stacks.len() > 100, "{count} blocks, {} stacks", stacks.len());
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::mpsc::channel;
 
 use allocanary::Recording;
-use allocanary_trace::format::State;
+use allocanary_trace::format::TraceEnd;
 use allocanary_trace::info::{Info, info};
 use allocanary_trace::reader::Trace;
 use allocanary_trace::record::traces;
@@ -73,7 +73,7 @@ fn a_program_with_its_own_allocator_records_itself() {
     let infos = run(Some(folder.path()));
     let [info] = &infos[..] else { panic!("{} traces", infos.len()) };
     assert_eq!((info.merged.strays, info.merged.lost_frees, info.merged.damage.len()), (0, 0, 0), "{:?}", info.merged);
-    assert_eq!(info.header.state, State::Exited);
+    assert_eq!(info.header.state, TraceEnd::Exited);
     // The channel allocates too: one block for 31 messages.
     let near = |found: u64, least: u64| (least..least + 1000).contains(&found);
     assert!(near(info.crossing, BLOCKS), "{}", info.crossing);

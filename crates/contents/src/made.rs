@@ -25,7 +25,11 @@ impl FakeHeap {
             mappings.iter().map(|(at, bytes)| format!("{at:x}-{:x} rw-p 0 00:0 0 \n", at + bytes)).collect();
         let mut made = FakeHeap { mappings: allocanary_heap::parse_maps(&maps), ..FakeHeap::default() };
         for &(from, bytes) in mappings {
-            made.pages.push(allocanary_heap::Run { from, to: from + bytes, state: allocanary_heap::State::Resident });
+            made.pages.push(allocanary_heap::Run {
+                from,
+                to: from + bytes,
+                state: allocanary_heap::PageState::Resident,
+            });
             made.bytes.insert(from, vec![0; bytes as usize]);
         }
         made

@@ -1,6 +1,6 @@
 //! One reading: the blocks, the roots and the types at one moment. In: a copy. Out: what is reached, and [`Contents`].
 
-use allocanary_heap::{Memory, PAGE, State};
+use allocanary_heap::{Memory, PAGE, PageState};
 
 use crate::blocks::Blocks;
 use crate::contents::Contents;
@@ -42,7 +42,7 @@ impl<'a> Snapshot<'a> {
             found.roots.extend(words.map(|word| Root::of_word(RootKind::Registers(index), word)));
         }
         let swapped = |from, to| {
-            let runs = copy.pages().within(from, to).filter(|run| run.state == State::Swapped);
+            let runs = copy.pages().within(from, to).filter(|run| run.state == PageState::Swapped);
             runs.map(|run| run.to - run.from).sum::<u64>()
         };
         let writable = copy.mappings().iter().filter(|one| one.writable);

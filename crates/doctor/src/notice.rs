@@ -82,7 +82,7 @@ pub fn notices(memory: &dyn Memory) -> Vec<Notice> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use allocanary_heap::{PAGE, Pages, Run, State, ThreadId};
+    use allocanary_heap::{PAGE, PageState, Pages, Run, ThreadId};
 
     /// A file's data with a notice in them, and a page that is not resident.
     struct Data(Vec<Mapping>, Pages, Vec<u8>);
@@ -98,7 +98,7 @@ mod tests {
             let mapping =
                 Mapping { from, to, readable: true, writable: true, inode: 7, name: "/a".into(), ..Mapping::default() };
             let mut pages = Pages::default();
-            pages.push(Run { from, to: to - PAGE, state: State::Resident });
+            pages.push(Run { from, to: to - PAGE, state: PageState::Resident });
             let mut bytes = vec![0; length];
             let notice = [&MARK[..], &(text.len() as u32).to_le_bytes(), text.as_bytes()].concat();
             bytes[place..][..notice.len()].copy_from_slice(&notice);

@@ -24,7 +24,7 @@ use object::read::{ReadCache, ReadRef};
 
 use crate::Run;
 use crate::sparse::stored;
-use crate::{Mapping, Memory, PAGE, Pages, State, ThreadId};
+use crate::{Mapping, Memory, PAGE, PageState, Pages, ThreadId};
 
 /// The memory that a core file has.
 #[derive(Debug)]
@@ -225,7 +225,7 @@ impl CoreFile {
                     for (number, page) in (0..).zip(bytes.chunks_exact(PAGE as usize)) {
                         let from = mapping.from + (place - at) + number * PAGE;
                         if page.iter().any(|byte| *byte != 0) {
-                            pages.push(Run { from, to: from + PAGE, state: State::Resident });
+                            pages.push(Run { from, to: from + PAGE, state: PageState::Resident });
                         }
                     }
                 }

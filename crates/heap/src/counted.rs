@@ -1,7 +1,7 @@
 //! Counts the bytes of each mapping. In: the states of its pages, and the text of `/proc/PID/smaps` if exact shares are
 //! requested. Out: the counts of each mapping, in the order of the addresses.
 
-use crate::{Pages, State};
+use crate::{PageState, Pages};
 use allocanary_sys::proc::maps::MapsEntry;
 use allocanary_sys::proc::smaps::{self, MappingBytes};
 use allocanary_text::parts::in_proportion;
@@ -32,11 +32,11 @@ pub fn counted(mappings: &[Mapping], pages: &Pages) -> Vec<MappingCount> {
         for run in pages.within(mapping.from, mapping.to) {
             let bytes = run.to - run.from;
             match run.state {
-                State::Swapped => counted.swapped += bytes,
+                PageState::Swapped => counted.swapped += bytes,
                 state if state.is_resident() => counted.resident += bytes,
                 _ => {}
             }
-            counted.huge += if run.state == State::Huge { bytes } else { 0 };
+            counted.huge += if run.state == PageState::Huge { bytes } else { 0 };
         }
         counted
     };
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn pages_are_counted_and_what_was_not_read_is_not_known() {
         let mut pages = Pages::default();
-        let states = [State::Resident, State::Huge, State::Zero, State::Swapped, State::Resident];
+        let states = [PageState::Resident, PageState::Huge, PageState::Zero, PageState::Swapped, PageState::Resident];
         for (from, state) in (0x1000..).step_by(0x1000).zip(states) {
             pages.push(Run { from, to: from + 0x1000, state });
         }

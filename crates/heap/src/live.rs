@@ -12,7 +12,7 @@ use allocanary_process::{Files, Name, Opened, ProcessTrouble, open, text, thread
 use crate::Run;
 use crate::copies::{self, Ended, Range};
 use crate::states::states;
-use crate::{Fact, KernelCounts, Mapping, Memory, PAGE, Pages, Piece, State, ThreadId, files, parse_maps};
+use crate::{Fact, KernelCounts, Mapping, Memory, PAGE, PageState, Pages, Piece, ThreadId, files, parse_maps};
 
 /// From the thread pointer to the list of robust locks, in every glibc on x86-64 from 2.27 on.
 const FROM_POINTER_TO_ROBUST_LIST: u64 = 0x2e0;
@@ -93,7 +93,7 @@ impl LiveProcess {
     fn clear_up(&mut self) {
         let runs = self.pages.within(0, u64::MAX);
         let pages = runs.flat_map(|run| match run.state {
-            State::Unclear => (run.from..run.to).step_by(PAGE as usize).map(|at| self.cleared(at)).collect(),
+            PageState::Unclear => (run.from..run.to).step_by(PAGE as usize).map(|at| self.cleared(at)).collect(),
             _ => vec![run],
         });
         let mut clear = Pages::default();
@@ -104,7 +104,7 @@ impl LiveProcess {
     fn cleared(&self, at: u64) -> Run {
         let mut bytes = [0; PAGE as usize];
         let full = self.copy(at, &mut bytes) && bytes.iter().any(|&byte| byte != 0);
-        Run { from: at, to: at + PAGE, state: if full { State::Resident } else { State::Unclear } }
+        Run { from: at, to: at + PAGE, state: if full { PageState::Resident } else { PageState::Unclear } }
     }
 
     /// The thread pointer of a thread. glibc tells the kernel where the thread's list of robust locks begins. This list
@@ -159,12 +159,12 @@ impl LiveProcess {
             let part = &mut rest[..(run.to - run.from) as usize];
             let whole = untouched(done, gap)
                 && match run.state {
-                    State::Resident | State::Huge | State::Unclear => self.copy(run.from, part),
-                    State::Zero => {
+                    PageState::Resident | PageState::Huge | PageState::Unclear => self.copy(run.from, part),
+                    PageState::Zero => {
                         part.fill(0);
                         true
                     }
-                    State::Swapped | State::Guard => false,
+                    PageState::Swapped | PageState::Guard => false,
                 };
             if !whole {
                 return false;
@@ -242,7 +242,7 @@ impl Memory for LiveProcess {
             }
             *is_read = !self.is_over();
             let (mut done, mut rest) = (*at, bytes.as_mut_slice());
-            for run in self.pages.within(*at, *at + rest.len() as u64).filter(|run| run.state != State::Zero) {
+            for run in self.pages.within(*at, *at + rest.len() as u64).filter(|run| run.state != PageState::Zero) {
                 let (gap, present) = std::mem::take(&mut rest).split_at_mut((run.from - done) as usize);
                 gap.fill(0);
                 let (into, behind) = present.split_at_mut((run.to - run.from) as usize);

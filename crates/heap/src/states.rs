@@ -15,7 +15,7 @@ use allocanary_process::{Name, open, text};
 
 use crate::Run;
 use crate::pace::{PIECE, Pace};
-use crate::{Mapping, MappingCount, PAGE, Pages, State, parse_smaps};
+use crate::{Mapping, MappingCount, PAGE, PageState, Pages, parse_smaps};
 
 /// The states of the pages of mappings. A mapping that has ended has none. After the time `until`, this is an error.
 pub(crate) fn states(pid: u32, mappings: &[Mapping], until: Option<Instant>) -> io::Result<Pages> {
@@ -152,13 +152,13 @@ fn scan(pagemap: &fs::File, span: &Span, wanted: u64, pace: &mut Pace, pages: &m
         for region in regions.iter().take(count as usize) {
             let state = match region.categories {
                 // The kernel also says that a guard is in swap.
-                bits if bits & GUARD != 0 => State::Guard,
-                bits if bits & SWAPPED != 0 => State::Swapped,
-                bits if bits & ZERO != 0 => State::Zero,
+                bits if bits & GUARD != 0 => PageState::Guard,
+                bits if bits & SWAPPED != 0 => PageState::Swapped,
+                bits if bits & ZERO != 0 => PageState::Zero,
                 // Memory of a device: the kernel does not count it as resident.
                 bits if span.shared && bits & FILE == 0 => continue,
-                bits if bits & HUGE != 0 => State::Huge,
-                _ => State::Resident,
+                bits if bits & HUGE != 0 => PageState::Huge,
+                _ => PageState::Resident,
             };
             pages.push(Run { from: region.start, to: region.end, state });
         }
@@ -183,12 +183,12 @@ pub(crate) const WORD_FRAME: u64 = (1 << 55) - 1;
 fn read(pagemap: &fs::File, mapping: &Mapping, pace: &mut Pace, pages: &mut Pages) -> io::Result<()> {
     each_word(pagemap, mapping.from, mapping.to, pace, |at, word| {
         let state = match word {
-            word if word & WORD_GUARD != 0 => Some(State::Guard),
-            word if word & WORD_SWAPPED != 0 => Some(State::Swapped),
+            word if word & WORD_GUARD != 0 => Some(PageState::Guard),
+            word if word & WORD_SWAPPED != 0 => Some(PageState::Swapped),
             word if word & WORD_PRESENT == 0 => None,
-            word if mapping.shared => (word & WORD_FILE != 0).then_some(State::Resident),
-            word if word & (WORD_FILE | WORD_EXCLUSIVE) == 0 => Some(State::Unclear),
-            _ => Some(State::Resident),
+            word if mapping.shared => (word & WORD_FILE != 0).then_some(PageState::Resident),
+            word if word & (WORD_FILE | WORD_EXCLUSIVE) == 0 => Some(PageState::Unclear),
+            _ => Some(PageState::Resident),
         };
         if let Some(state) = state {
             pages.push(Run { from: at, to: at + PAGE, state });
@@ -268,13 +268,14 @@ mod tests {
             Err(error) => assert!(is_missing(&error), "{error}"),
             Ok(()) => {
                 let same = |page: u64| match (scanned.state(from + page * PAGE), words.state(from + page * PAGE)) {
-                    (Some(State::Zero), Some(State::Unclear)) | (Some(State::Huge), Some(State::Resident)) => true,
+                    (Some(PageState::Zero), Some(PageState::Unclear))
+                    | (Some(PageState::Huge), Some(PageState::Resident)) => true,
                     (one, other) => one == other,
                 };
                 assert!((0..COUNT as u64).all(same), "{scanned:?} {words:?}");
             }
         }
-        assert_eq!(words.state(from), Some(State::Resident));
+        assert_eq!(words.state(from), Some(PageState::Resident));
     }
 
     /// `MADV_GUARD_INSTALL` of Linux 6.13.
@@ -293,9 +294,9 @@ mod tests {
         // SAFETY: as above. The allocator uses the page again.
         assert_eq!(unsafe { libc::madvise(from as *mut _, PAGE as usize, INSTALL + 1) }, 0);
         // Kernels before 6.15 say that it is in swap.
-        assert!([Some(State::Guard), Some(State::Swapped)].contains(&pages.state(from)), "{pages:?}");
+        assert!([Some(PageState::Guard), Some(PageState::Swapped)].contains(&pages.state(from)), "{pages:?}");
         if is_told() {
-            assert_eq!(pages.state(from), Some(State::Guard));
+            assert_eq!(pages.state(from), Some(PageState::Guard));
         }
     }
 

@@ -11,8 +11,8 @@ use allocanary_sys::proc::Stat;
 use crate::apart::apart;
 use crate::counted::add_shares;
 use crate::{
-    CoreFile, KernelCounts, LiveProcess, MappingCount, Memory, ProcessTrouble, Reading, State, Subject, Unknown, Walk,
-    Walked, best_of, counted, inside, parse_smaps, shares, walk_all,
+    CoreFile, KernelCounts, LiveProcess, MappingCount, Memory, PageState, ProcessTrouble, Reading, Subject, Unknown,
+    Walk, Walked, best_of, counted, inside, parse_smaps, shares, walk_all,
 };
 use allocanary_walkers::{AllocatorMark, KNOWN, build_id};
 
@@ -233,7 +233,7 @@ fn counted_with(live: &LiveProcess, shares: Shares) -> Result<Vec<MappingCount>,
 /// them must be readable.
 fn may_read(live: &LiveProcess) -> bool {
     let readable = live.mappings().iter().filter(|one| one.readable && one.writable && !one.shared);
-    let resident = |state: &State| matches!(state, State::Resident | State::Huge);
+    let resident = |state: &PageState| matches!(state, PageState::Resident | PageState::Huge);
     let mut pages =
         { readable }.flat_map(|one| live.pages().within(one.from, one.to)).filter(|run| resident(&run.state));
     // The process may unmap one of these pages at this moment.

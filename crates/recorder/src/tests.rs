@@ -10,7 +10,7 @@ use super::config::{self, Config};
 use super::process::begin;
 use super::{allocated, allocated_by, exiting, freed, real, resized, resizing, tls};
 use allocanary_trace::coder::{AllocFunction, Event};
-use allocanary_trace::format::{STAMP_TICKS, State, at};
+use allocanary_trace::format::{STAMP_TICKS, TraceEnd, at};
 use allocanary_trace::info::info;
 use allocanary_trace::reader::Trace;
 use allocanary_trace::record::traces;
@@ -171,7 +171,7 @@ fn short_threads_share_the_chunks_of_a_window() {
         let (path, header) = traces(folder.path()).unwrap().remove(0);
         let info = info(&Trace::open(&path).unwrap()).unwrap();
         assert_eq!((info.merged.strays, info.merged.lost_frees, &info.merged.damage[..]), (0, 0, &[][..]));
-        assert_eq!((header.state, header.lost, header.window), (State::Exited, 0, 60_000_000_000));
+        assert_eq!((header.state, header.lost, header.window), (TraceEnd::Exited, 0, 60_000_000_000));
         if !is_whole {
             // Four places: the first thread's, the newest one, and two that are full.
             assert!(info.bytes == 135_168 && info.threads.len() > 400, "{} threads", info.threads.len());

@@ -23,7 +23,7 @@ pub const MOST: usize = 4096;
 
 /// A mapping with code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Code {
+pub struct CodeMapping {
     /// Its first address.
     pub from: u64,
     /// The address after its last one.
@@ -37,9 +37,9 @@ pub trait OutsideProcess {
     /// Copies bytes. Returns whether all were copied.
     fn read(&self, at: u64, into: &mut [u8]) -> bool;
     /// The executable mapping that has an address.
-    fn code(&self, at: u64) -> Option<Code>;
+    fn code(&self, at: u64) -> Option<CodeMapping>;
     /// Copies bytes of the mapping's file, from an offset. Returns whether all were copied: false for memory without a file.
-    fn read_file(&self, code: &Code, at: u64, into: &mut [u8]) -> bool;
+    fn read_file(&self, code: &CodeMapping, at: u64, into: &mut [u8]) -> bool;
 }
 
 /// A frame.
@@ -83,7 +83,7 @@ pub struct Stack {
 /// stacks of a process, as long as its mappings do not change.
 #[derive(Default)]
 pub struct Modules {
-    tables: BTreeMap<u64, (Code, Option<Tables>)>,
+    tables: BTreeMap<u64, (CodeMapping, Option<Tables>)>,
     rules: BTreeMap<u64, Rule>,
     /// How many bytes the tables have.
     bytes: u64,
@@ -102,7 +102,7 @@ impl Modules {
     }
 
     /// Reads the tables of a mapping with code, if they were not read. A walk does this itself, when it needs them.
-    pub fn read(&mut self, process: &dyn OutsideProcess, code: Code) {
+    pub fn read(&mut self, process: &dyn OutsideProcess, code: CodeMapping) {
         let bytes = &mut self.bytes;
         self.tables.entry(code.from).or_insert_with(|| {
             let read = |at: u64, into: &mut [u8]| process.read_file(&code, at, into);
@@ -113,7 +113,7 @@ impl Modules {
     }
 
     /// Forgets the tables of mappings that are no longer as they were.
-    pub fn keep(&mut self, is_there: impl Fn(&Code) -> bool) {
+    pub fn keep(&mut self, is_there: impl Fn(&CodeMapping) -> bool) {
         let before = self.tables.len();
         self.tables.retain(|_, (code, _)| is_there(code));
         if self.tables.len() < before {

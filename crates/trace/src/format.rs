@@ -299,7 +299,7 @@ pub mod at {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
-pub enum State {
+pub enum TraceEnd {
     /// The process still records, or it was killed.
     Recording,
     /// The process exited.
@@ -314,16 +314,16 @@ pub enum State {
     Confined,
 }
 
-impl State {
+impl TraceEnd {
     /// In words.
     pub const fn words(self) -> &'static str {
         match self {
-            State::Recording => "the process still runs or was killed",
-            State::Exited => "the process exited",
-            State::Full => "stopped at the maximum size; the program ran on",
-            State::NoRoom => "stopped because the disk was full; the program ran on",
-            State::TakenOut => "the recorder was taken out of the process; the program ran on",
-            State::Confined => {
+            TraceEnd::Recording => "the process still runs or was killed",
+            TraceEnd::Exited => "the process exited",
+            TraceEnd::Full => "stopped at the maximum size; the program ran on",
+            TraceEnd::NoRoom => "stopped because the disk was full; the program ran on",
+            TraceEnd::TakenOut => "the recorder was taken out of the process; the program ran on",
+            TraceEnd::Confined => {
                 "stopped before the process asked to limit its own system calls or time-stamp counter; the program ran on"
             }
         }
@@ -345,13 +345,13 @@ pub struct Marks {
 /// A file header as numbers and texts.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
-pub struct Header {
+pub struct TraceHeader {
     /// Whether its chunks are packed. Then `used` is the size of the unpacked file.
     pub is_packed: bool,
     /// Bytes handed out to chunks.
     pub used: u64,
     /// Why the trace ends.
-    pub state: State,
+    pub state: TraceEnd,
     /// One block in this many is recorded.
     pub rate: u32,
     /// The process.
@@ -412,9 +412,9 @@ pub struct Header {
     pub command: String,
 }
 
-impl Header {
+impl TraceHeader {
     /// Reads the first 4096 bytes of a file.
-    pub fn read(bytes: &[u8]) -> Result<Header> {
+    pub fn read(bytes: &[u8]) -> Result<TraceHeader> {
         if bytes.len() < HEADER || bytes[..8] != MAGIC {
             return Err(Error::new(
                 "wanted a trace of `allocanary record` (it begins with ALCTRACE), found another file",
@@ -438,12 +438,12 @@ impl Header {
         }
         let attached = u32_at(bytes, at::ATTACHED);
         let state = match u32_at(bytes, at::STATE) {
-            0 => State::Recording,
-            1 if attached == DETACHED => State::TakenOut,
-            1 => State::Exited,
-            2 => State::Full,
-            CONFINED => State::Confined,
-            _ => State::NoRoom,
+            0 => TraceEnd::Recording,
+            1 if attached == DETACHED => TraceEnd::TakenOut,
+            1 => TraceEnd::Exited,
+            2 => TraceEnd::Full,
+            CONFINED => TraceEnd::Confined,
+            _ => TraceEnd::NoRoom,
         };
         let (ticks, nanos) = (
             u64_at(bytes, at::LAST_TICKS).wrapping_sub(u64_at(bytes, at::START_TICKS)),
@@ -457,7 +457,7 @@ impl Header {
         // assumed.
         let known = ticks > 0 && nanos > 0 && ticks < 1 << 60 && nanos < 1 << 60;
         let tick_ns = if known { nanos as f64 / ticks as f64 } else { 12.8 };
-        Ok(Header {
+        Ok(TraceHeader {
             is_packed: has(PACKED),
             used: u64_at(bytes, at::USED),
             state,

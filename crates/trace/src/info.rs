@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::coder::AllocFunction;
 use crate::error::Result;
-use crate::format::{Header, MOST_NODES};
+use crate::format::{MOST_NODES, TraceHeader};
 use crate::merge::{At, Merged, Sink, merge};
 use crate::reader::Trace;
 use crate::stacks::StackId;
@@ -20,7 +20,7 @@ const MOST_POINTS: usize = 512;
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Info {
     /// The file's header.
-    pub header: Header,
+    pub header: TraceHeader,
     /// The used bytes of the file; for a packed trace, those of the unpacked file.
     pub bytes: u64,
     /// The bytes of the file, if it is packed.

@@ -58,7 +58,7 @@ impl Op {
 
 /// A moment at which the replay stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moment {
+pub enum ReplayMoment {
     /// The service was ready.
     Ready,
     /// The most live bytes.
@@ -67,13 +67,13 @@ pub enum Moment {
     Idle,
 }
 
-impl Moment {
+impl ReplayMoment {
     /// The moment of a mark; `None` for the end of the load, at which a replay does not stop.
-    pub(crate) fn of(what: u32) -> Option<Moment> {
+    pub(crate) fn of(what: u32) -> Option<ReplayMoment> {
         match what {
-            0 => Some(Moment::Ready),
-            1 => Some(Moment::Peak),
-            2 => Some(Moment::Idle),
+            0 => Some(ReplayMoment::Ready),
+            1 => Some(ReplayMoment::Peak),
+            2 => Some(ReplayMoment::Idle),
             _ => None,
         }
     }
@@ -84,7 +84,7 @@ impl Moment {
 pub(crate) struct Mark {
     /// It is reached after this epoch.
     pub epoch: u32,
-    /// 0 ready, 1 peak, 2 idle, 3 the end of the load. See [`Moment::of`].
+    /// 0 ready, 1 peak, 2 idle, 3 the end of the load. See [`ReplayMoment::of`].
     pub what: u32,
     /// Live bytes there.
     pub live: u64,

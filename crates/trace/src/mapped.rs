@@ -11,7 +11,7 @@ use std::ptr::{NonNull, null_mut};
 use allocanary_sys::private;
 
 use crate::error::{Error, Result};
-use crate::layout::{HEADER, MAGIC, Mark, Moment, Op};
+use crate::layout::{HEADER, MAGIC, Mark, Op, ReplayMoment};
 use crate::origin::Origin;
 
 /// A mapped prepared trace.
@@ -174,9 +174,9 @@ impl PreparedTrace {
 
     /// The number of blocks that are made, freed and resized before the replay stops at this moment; `None` if it does
     /// not stop there.
-    pub fn events_before(&self, moment: Moment) -> Option<u64> {
+    pub fn events_before(&self, moment: ReplayMoment) -> Option<u64> {
         let mut marks = (0..self.marks).map(|at| self.mark(at));
-        marks.find(|mark| Moment::of(mark.what) == Some(moment)).map(|mark| mark.events)
+        marks.find(|mark| ReplayMoment::of(mark.what) == Some(moment)).map(|mark| mark.events)
     }
 
     pub(crate) fn mark(&self, at: usize) -> Mark {

@@ -10,7 +10,7 @@ use allocanary_sys::private;
 use flate2::{Compress, Compression, FlushCompress, Status};
 
 use crate::error::{Error, Result};
-use crate::format::{CHUNK_HEADER, Chunk, HEADER, Header, PACK_HEADER, PACK_MAGIC, PACKED, TableHeader, at};
+use crate::format::{CHUNK_HEADER, Chunk, HEADER, PACK_HEADER, PACK_MAGIC, PACKED, TableHeader, TraceHeader, at};
 use crate::reader::Headers;
 
 /// The level, from 1 to 9. Level 3 takes some 10 ms for a MiB. Level 6 takes twice the time, for files that are a tenth
@@ -25,7 +25,7 @@ pub fn pack(path: &Path) -> Result<Option<u64>> {
     let file = File::open(path).map_err(failed)?;
     let mut bytes = [0; HEADER];
     file.read_exact_at(&mut bytes, 0).map_err(failed)?;
-    let header = Header::read(&bytes).map_err(|error| Error::file(path, "packing the trace", error))?;
+    let header = TraceHeader::read(&bytes).map_err(|error| Error::file(path, "packing the trace", error))?;
     let runs = crate::record::may_write(&header);
     let meta = file.metadata().map_err(failed)?;
     if runs || header.is_packed || header.used > meta.len() || meta.uid() != private::user() {
@@ -51,7 +51,7 @@ pub fn pack(path: &Path) -> Result<Option<u64>> {
 fn write(
     file: &File,
     path: &Path,
-    header: &Header,
+    header: &TraceHeader,
     head: &mut [u8; HEADER],
     mut out: BufWriter<File>,
 ) -> Result<Option<u64>> {

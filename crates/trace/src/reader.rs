@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use crate::coder::{AllocFunction, Coder, Event};
 use crate::error::{Error, Result};
-use crate::format::{CHUNK_HEADER, Chunk, HEADER, Header, MAGIC, TableHeader};
+use crate::format::{CHUNK_HEADER, Chunk, HEADER, MAGIC, TableHeader, TraceHeader};
 use crate::predictor::{Predictor, is_chosen};
 use crate::stacks::StackId;
 
@@ -22,7 +22,7 @@ pub struct Trace {
     path: PathBuf,
     file: File,
     /// Its header.
-    pub header: Header,
+    pub header: TraceHeader,
     /// The chunks of each thread in order.
     threads: BTreeMap<u32, Vec<Chunk>>,
     /// The chunks with nodes, modules and resident pages.
@@ -112,7 +112,7 @@ impl Trace {
         if length >= HEADER as u64 {
             read.map_err(|error| Error::file(path, "reading the trace", error))?;
         }
-        let header = Header::read(&bytes).map_err(|error| Error::file(path, "reading the trace", error))?;
+        let header = TraceHeader::read(&bytes).map_err(|error| Error::file(path, "reading the trace", error))?;
         let end = match header.is_packed {
             // The limit keeps sums of offsets from overflowing.
             true => header.used.min(1 << 60),

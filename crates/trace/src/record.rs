@@ -12,7 +12,7 @@ use allocanary_sys::private;
 mod others;
 
 use crate::error::{Error, Result};
-use crate::format::{CHUNK_ALIGN, CHUNK_HEADER, HEADER, Header, LONGEST_CHUNK, RESIDENT_MAGIC, TableHeader, at};
+use crate::format::{CHUNK_ALIGN, CHUNK_HEADER, HEADER, LONGEST_CHUNK, RESIDENT_MAGIC, TableHeader, TraceHeader, at};
 use crate::stacks::Resident;
 
 /// The options of a recording.
@@ -70,7 +70,7 @@ pub use others::gather;
 /// The traces that a recording made.
 pub struct TraceFiles {
     /// They are sorted by their start.
-    pub traces: Vec<(PathBuf, Header)>,
+    pub traces: Vec<(PathBuf, TraceHeader)>,
     /// New files that look like traces, and belong to a user as whom no recorded process ran. Another user may have put them there.
     pub of_others: Vec<PathBuf>,
 }
@@ -88,7 +88,7 @@ pub fn made(folder: &Path, before: &[PathBuf], was_recorded: impl Fn(u32) -> boo
 }
 
 /// The traces of a folder, sorted by their start.
-pub fn traces(folder: &Path) -> Result<Vec<(PathBuf, Header)>> {
+pub fn traces(folder: &Path) -> Result<Vec<(PathBuf, TraceHeader)>> {
     let failed = |error| Error::file(folder, "reading the folder of the traces", error);
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).map_err(failed)? {
@@ -96,7 +96,7 @@ pub fn traces(folder: &Path) -> Result<Vec<(PathBuf, Header)>> {
         let mut bytes = vec![0; HEADER];
         if path.extension().is_some_and(|ending| ending == "trace")
             && open(&path, false).and_then(|file| file.read_exact_at(&mut bytes, 0)).is_ok()
-            && let Ok(header) = Header::read(&bytes)
+            && let Ok(header) = TraceHeader::read(&bytes)
         {
             found.push((path, header));
         }
@@ -116,13 +116,13 @@ fn open(path: &Path, write: bool) -> io::Result<File> {
 }
 
 /// Whether the process may still write to its trace.
-pub(crate) fn may_write(header: &Header) -> bool {
+pub(crate) fn may_write(header: &TraceHeader) -> bool {
     !header.taken_out && Path::new("/proc").join(header.pid.to_string()).exists()
 }
 
 /// Cuts the file of a trace to its used length. During the recording the file has its maximum length, and its end is a
 /// hole. Does nothing if the process still runs.
-pub fn trim(path: &Path, header: &Header) -> Result<()> {
+pub fn trim(path: &Path, header: &TraceHeader) -> Result<()> {
     let runs = may_write(header);
     let used = header.used.next_multiple_of(HEADER as u64);
     let file = open(path, true);
@@ -137,7 +137,7 @@ pub fn trim(path: &Path, header: &Header) -> Result<()> {
 
 /// Adds the pages that were resident at the marks to a trace with stacks, and updates its header. Does nothing if the process still
 /// runs, since it may write at the same place. Returns whether the pages were written.
-pub fn put_residents(path: &Path, header: &mut Header, residents: &[Resident]) -> Result<bool> {
+pub fn put_residents(path: &Path, header: &mut TraceHeader, residents: &[Resident]) -> Result<bool> {
     if may_write(header) || header.stacks == 0 {
         return Ok(false);
     }

@@ -12,7 +12,7 @@ mod noted;
 mod pool;
 mod worker;
 
-pub use crate::layout::Moment;
+pub use crate::layout::ReplayMoment;
 pub use crate::mapped::PreparedTrace;
 pub use crate::placed::PlacedBlock;
 pub use global::Global;
@@ -66,7 +66,7 @@ pub struct ReplayOptions {
 /// A replay at a stop. No thread works at this time.
 pub struct Stop<'a> {
     /// Where it stops.
-    pub moment: Moment,
+    pub moment: ReplayMoment,
     /// Live bytes.
     pub live: u64,
     table: &'a [Entry],
@@ -343,7 +343,7 @@ impl<A: GlobalAlloc + Sync, R: Iterator<Item = LaneRecord>, D: Fn()> Conductor<'
             let stopped = Instant::now();
             (self.drop_pages)();
             self.watch.mark(mark.what);
-            if let Some(moment) = Moment::of(mark.what) {
+            if let Some(moment) = ReplayMoment::of(mark.what) {
                 let region = shared.pool.map(Pool::region);
                 (self.stop)(&Stop { moment, live: mark.live, table: shared.table, region });
             }

@@ -1,7 +1,7 @@
 //! The stacks of a trace, as plain data. In: the recorder's tables. Out: the frames of an allocation, and the file and build of each
 //! frame.
 
-use crate::format::{MOST_NODES, State};
+use crate::format::{MOST_NODES, TraceEnd};
 
 /// The number of a node. 0 means no stack: it was not recorded, or could not be walked.
 pub type StackId = u32;
@@ -20,7 +20,7 @@ pub struct StackNode {
 
 /// A place in the code of a process. Two libraries may have had the same addresses, one after the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Code {
+pub struct CodePlace {
     /// The return address.
     pub pc: u64,
     /// See [`StackNode::module`].
@@ -65,9 +65,9 @@ pub enum NoRoom {
 impl NoRoom {
     /// The limit that was reached in a trace with this state at its end. `nodes` is the number of its nodes, including
     /// the root.
-    pub fn of(state: State, nodes: usize) -> NoRoom {
+    pub fn of(state: TraceEnd, nodes: usize) -> NoRoom {
         match state {
-            State::NoRoom => NoRoom::Disk,
+            TraceEnd::NoRoom => NoRoom::Disk,
             _ if nodes + 1 >= MOST_NODES => NoRoom::Format,
             _ => NoRoom::Limit,
         }
@@ -76,18 +76,18 @@ impl NoRoom {
 
 impl Stacks {
     /// The return addresses of a stack, innermost first. A damaged table ends the walk.
-    pub fn frames(&self, stack: StackId) -> impl Iterator<Item = Code> + '_ {
+    pub fn frames(&self, stack: StackId) -> impl Iterator<Item = CodePlace> + '_ {
         let mut next = stack;
         std::iter::from_fn(move || {
             let node = *self.nodes.get(next as usize).filter(|_| next != 0)?;
             // A parent is written before its children, so its number is lower.
             next = if node.parent < next { node.parent } else { 0 };
-            Some(Code { pc: node.pc, module: node.module })
+            Some(CodePlace { pc: node.pc, module: node.module })
         })
     }
 
     /// The index of the code's module. If the node names none, this is the last module that had the address.
-    pub fn module_of(&self, code: Code) -> Option<usize> {
+    pub fn module_of(&self, code: CodePlace) -> Option<usize> {
         // The call is before the return address, which may already be in the next file.
         let call = code.pc.saturating_sub(1);
         let contains = |module: &TraceModule| (module.start..module.end).contains(&call);
@@ -124,16 +124,16 @@ mod tests {
     #[test]
     fn what_was_too_small_is_told_by_the_state_and_the_number_of_nodes() {
         // Nodes have the numbers 0 to MOST_NODES - 1. A thread may have lost a number.
-        assert_eq!(NoRoom::of(State::Exited, MOST_NODES - 1), NoRoom::Format);
-        assert_eq!(NoRoom::of(State::Exited, MOST_NODES - 2), NoRoom::Limit);
-        assert_eq!(NoRoom::of(State::NoRoom, MOST_NODES - 1), NoRoom::Disk);
+        assert_eq!(NoRoom::of(TraceEnd::Exited, MOST_NODES - 1), NoRoom::Format);
+        assert_eq!(NoRoom::of(TraceEnd::Exited, MOST_NODES - 2), NoRoom::Limit);
+        assert_eq!(NoRoom::of(TraceEnd::NoRoom, MOST_NODES - 1), NoRoom::Disk);
     }
 
     #[test]
     fn of_two_modules_at_the_same_place_the_node_names_its_own() {
         let module = |path: &str| TraceModule { start: 100, end: 200, path: path.into(), ..TraceModule::default() };
         let stacks = Stacks { nodes: Vec::new(), modules: vec![module("old"), module("new")] };
-        let of = |pc, module| stacks.module_of(Code { pc, module });
+        let of = |pc, module| stacks.module_of(CodePlace { pc, module });
         assert_eq!([of(150, 1), of(150, 2)], [Some(0), Some(1)]);
         assert_eq!(of(150, 0), Some(1), "the node names none: the later one");
         assert_eq!([of(200, 1), of(100, 1), of(201, 1), of(150, 9)], [Some(0), None, None, Some(1)]);

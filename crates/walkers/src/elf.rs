@@ -12,7 +12,7 @@ pub fn mapped(memory: &dyn Memory, at: u64) -> impl Fn(u64, &mut [u8]) -> bool +
 
 /// A segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Segment {
+pub struct ElfSegment {
     /// Its address, as the file has it.
     pub at: u64,
     /// Bytes in memory.
@@ -21,28 +21,28 @@ pub struct Segment {
 
 /// The header of a file with 64-bit addresses.
 #[derive(Clone, Copy, Debug)]
-pub struct Header {
+pub struct ElfHeader {
     table: u64,
     count: u64,
 }
 
-impl Header {
+impl ElfHeader {
     /// The header at the beginning of a file.
-    pub fn read(read: ReadAt) -> Option<Header> {
+    pub fn read(read: ReadAt) -> Option<ElfHeader> {
         let mut bytes = [0; 64];
         let whole = read(0, &mut bytes) && bytes[..5] == *b"\x7fELF\x02";
-        let header = Header { table: number(&bytes, 32, 8), count: number(&bytes, 56, 2) };
+        let header = ElfHeader { table: number(&bytes, 32, 8), count: number(&bytes, 56, 2) };
         (whole && header.count <= 64).then_some(header)
     }
 
     /// The segments that are loaded.
-    fn loaded(&self, read: ReadAt) -> Vec<Segment> {
+    fn loaded(&self, read: ReadAt) -> Vec<ElfSegment> {
         const LOADED: u64 = 1;
         let mut bytes = vec![0; 56 * self.count as usize];
         if !read(self.table, &mut bytes) {
             return Vec::new();
         }
-        let segment = |bytes: &[u8]| Segment { at: number(bytes, 16, 8), bytes: number(bytes, 40, 8) };
+        let segment = |bytes: &[u8]| ElfSegment { at: number(bytes, 16, 8), bytes: number(bytes, 40, 8) };
         bytes.chunks_exact(56).filter(|bytes| number(bytes, 0, 4) == LOADED).map(segment).collect()
     }
 

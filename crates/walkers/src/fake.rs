@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::pages::Run;
-use crate::{Mapping, Memory, PAGE, Pages, State, ThreadId, parse_maps};
+use crate::{Mapping, Memory, PAGE, PageState, Pages, ThreadId, parse_maps};
 
 /// The memory of a process that never was. What nobody wrote is zero.
 #[derive(Default)]
@@ -31,7 +31,7 @@ impl FakeMemory {
         let mappings = parse_maps(maps);
         let mut pages = Pages::default();
         for one in mappings.iter().filter(|one| one.writable && !one.shared) {
-            pages.push(Run { from: one.from, to: one.to, state: State::Resident });
+            pages.push(Run { from: one.from, to: one.to, state: PageState::Resident });
         }
         FakeMemory { mappings, pages, ..FakeMemory::default() }
     }
@@ -111,9 +111,9 @@ impl FakeMemory {
         self.pages = Pages::default();
         for page in &self.touched {
             let state = match page {
-                page if self.guards.contains(page) => State::Guard,
-                page if self.swapped.contains(page) => State::Swapped,
-                _ => State::Resident,
+                page if self.guards.contains(page) => PageState::Guard,
+                page if self.swapped.contains(page) => PageState::Swapped,
+                _ => PageState::Resident,
             };
             self.pages.push(Run { from: page * PAGE, to: (page + 1) * PAGE, state });
         }

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Memory, OF_HEAP, PAGE, Pages, Part, Parts, State};
+use crate::{Memory, OF_HEAP, PAGE, PageState, Pages, Part, Parts};
 
 /// What a walk finds at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -250,7 +250,7 @@ impl Layout {
         all
     }
 
-    fn each_resident(&self, pages: &Pages, mut visit: impl FnMut(&Region, u64, Page, State)) {
+    fn each_resident(&self, pages: &Pages, mut visit: impl FnMut(&Region, u64, Page, PageState)) {
         for region in &self.regions {
             for run in pages.within(region.from, region.to).filter(|run| run.state.is_resident()) {
                 for at in (run.from..run.to).step_by(PAGE as usize) {
@@ -275,7 +275,7 @@ impl Page {
     }
 
     /// The bytes of a resident page by part. They add up to a page, also where blocks overlap because the heap changed in between.
-    fn parts(&self, state: State) -> Parts {
+    fn parts(&self, state: PageState) -> Parts {
         let mut parts = Parts::default();
         let mut left = PAGE;
         for (part, bytes) in [
@@ -289,7 +289,7 @@ impl Page {
             left -= bytes;
         }
         let rest = match (left == PAGE, u64::from(self.unused) == PAGE, state) {
-            (true, true, State::Huge) => Part::Padding,
+            (true, true, PageState::Huge) => Part::Padding,
             (true, ..) => Part::FreePages,
             (false, ..) => Part::Fragmentation,
         };
@@ -303,7 +303,7 @@ mod tests {
     use super::*;
     use crate::pages::Run;
 
-    fn resident(from: u64, to: u64, state: State) -> Pages {
+    fn resident(from: u64, to: u64, state: PageState) -> Pages {
         let mut pages = Pages::default();
         pages.push(Run { from, to, state });
         pages
@@ -311,7 +311,7 @@ mod tests {
 
     #[test]
     fn a_page_with_a_small_block_is_free_besides_and_one_without_is_kept() {
-        let pages = resident(0x10000, 0x14000, State::Resident);
+        let pages = resident(0x10000, 0x14000, PageState::Resident);
         let mut layout = Layout::default();
         assert!(layout.region(&pages, 0x10000, 0x14000, 0));
         layout.block(0x10ff0, 0x20, BlockKind::Live);
@@ -326,7 +326,7 @@ mod tests {
 
     #[test]
     fn only_resident_pages_count() {
-        let pages = resident(0x12000, 0x13000, State::Huge);
+        let pages = resident(0x12000, 0x13000, PageState::Huge);
         let mut layout = Layout::default();
         layout.region(&pages, 0x10000, 0x20000, 0);
         layout.block(0x10000, 0x10000, BlockKind::Live);
@@ -335,10 +335,10 @@ mod tests {
 
     #[test]
     fn a_region_keeps_only_its_resident_pages_however_long_it_is() {
-        let mut pages = resident(0x12000, 0x13000, State::Resident);
-        pages.push(Run { from: 0x13000, to: 0x14000, state: State::Huge });
-        pages.push(Run { from: 0x20000, to: 1 << 40, state: State::Zero });
-        pages.push(Run { from: 1 << 45, to: (1 << 45) + PAGE, state: State::Resident });
+        let mut pages = resident(0x12000, 0x13000, PageState::Resident);
+        pages.push(Run { from: 0x13000, to: 0x14000, state: PageState::Huge });
+        pages.push(Run { from: 0x20000, to: 1 << 40, state: PageState::Zero });
+        pages.push(Run { from: 1 << 45, to: (1 << 45) + PAGE, state: PageState::Resident });
         let mut layout = Layout::default();
         assert!(layout.region(&pages, 0x10000, 1 << 46, 0));
         layout.block(0x12800, 1 << 46, BlockKind::Live);
@@ -362,8 +362,8 @@ mod tests {
             layout.block(0x11000, PAGE, BlockKind::Unused);
             layout.parts(&pages, 1)[0]
         };
-        assert_eq!(parts(State::Huge).of(Part::Padding), PAGE);
-        assert_eq!(parts(State::Resident).of(Part::FreePages), 2 * PAGE);
+        assert_eq!(parts(PageState::Huge).of(Part::Padding), PAGE);
+        assert_eq!(parts(PageState::Resident).of(Part::FreePages), 2 * PAGE);
     }
 
     #[test]
@@ -382,7 +382,7 @@ mod tests {
 
     #[test]
     fn stretches_add_up_and_tell_their_arena() {
-        let pages = resident(0x11000, 0x14000, State::Resident);
+        let pages = resident(0x11000, 0x14000, PageState::Resident);
         let mut layout = Layout::default();
         layout.region(&pages, 0x10000, 0x12000, 0);
         layout.region(&pages, 0x12000, 0x14000, 1);
@@ -395,7 +395,7 @@ mod tests {
 
     #[test]
     fn live_bytes_in_a_page_are_counted_by_sixteenths() {
-        let pages = resident(0x10000, 0x13000, State::Resident);
+        let pages = resident(0x10000, 0x13000, PageState::Resident);
         let mut layout = Layout::default();
         layout.region(&pages, 0x10000, 0x13000, 0);
         layout.block(0x11000, 1, BlockKind::Live);

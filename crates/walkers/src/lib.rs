@@ -49,7 +49,7 @@ pub use fact::Fact;
 pub use known::AllocatorMark;
 pub use layout::{BlockKind, HeapBlock, Layout, Stretch};
 pub use memory::{Memory, ThreadId};
-pub use pages::{PAGE, Pages, Run, State};
+pub use pages::{PAGE, PageState, Pages, Run};
 pub use piece::Piece;
 pub use walk::{Check, Forecast, HeapArena, Unknown, Walk, Walker};
 pub use walks::{ALL, Walked, best_of, walk_all};

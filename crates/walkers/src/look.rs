@@ -10,7 +10,7 @@ impl Fact {
     pub fn look_for(self, file: &File, bytes: u64) -> Option<u64> {
         let read = |at: u64, into: &mut [u8]| file.read_exact_at(into, at).is_ok();
         match self {
-            Fact::Extent => elf::Header::read(&read).and_then(|header| header.extent(&read)),
+            Fact::Extent => elf::ElfHeader::read(&read).and_then(|header| header.extent(&read)),
             Fact::Release => system::release_of_file(file, bytes),
         }
     }

@@ -1,6 +1,6 @@
 //! The contract of what can be read: a live process, a core file, or bytes in a test.
 
-use crate::{Fact, Mapping, Pages, Piece, State};
+use crate::{Fact, Mapping, PageState, Pages, Piece};
 
 /// A thread of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +76,7 @@ pub trait Memory {
         let within = all[first..].iter().take_while(|one| one.from < to).filter(|one| one.readable);
         let readable = |one: &Mapping| {
             let (from, to) = (one.from.max(from), one.to.min(to));
-            let guards = self.pages().within(from, to).filter(|run| run.state == State::Guard);
+            let guards = self.pages().within(from, to).filter(|run| run.state == PageState::Guard);
             to - from - guards.map(|run| run.to - run.from).sum::<u64>()
         };
         to - from - within.map(readable).sum::<u64>()

@@ -5,7 +5,7 @@ pub const PAGE: u64 = 4096;
 
 /// The state of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum PageState {
     /// In memory, and counted as resident.
     Resident,
     /// In memory as a part of a huge page.
@@ -20,15 +20,15 @@ pub enum State {
     Guard,
 }
 
-impl State {
+impl PageState {
     /// Whether the kernel counts the page as resident.
     pub fn is_resident(self) -> bool {
-        matches!(self, State::Resident | State::Huge)
+        matches!(self, PageState::Resident | PageState::Huge)
     }
 
     /// Whether the page may be read: nothing is brought back from swap, and a guard has nothing to read.
     pub fn may_be_read(self) -> bool {
-        !matches!(self, State::Swapped | State::Guard)
+        !matches!(self, PageState::Swapped | PageState::Guard)
     }
 }
 
@@ -40,7 +40,7 @@ pub struct Run {
     /// The first address after it.
     pub to: u64,
     /// The state of all its pages.
-    pub state: State,
+    pub state: PageState,
 }
 
 /// The pages of a process that are in one of the states. A page in no run was never touched, or has been given back.
@@ -72,7 +72,7 @@ impl Pages {
     }
 
     /// The state of the page that has the address.
-    pub fn state(&self, at: u64) -> Option<State> {
+    pub fn state(&self, at: u64) -> Option<PageState> {
         let after = self.0.partition_point(|run| run.from <= at);
         self.0[..after].last().filter(|run| at < run.to).map(|run| run.state)
     }
@@ -99,9 +99,12 @@ mod tests {
 
     fn pages() -> Pages {
         let mut pages = Pages::default();
-        for (from, to, state) in
-            [(1, 3, State::Resident), (3, 4, State::Resident), (6, 7, State::Zero), (7, 9, State::Swapped)]
-        {
+        for (from, to, state) in [
+            (1, 3, PageState::Resident),
+            (3, 4, PageState::Resident),
+            (6, 7, PageState::Zero),
+            (7, 9, PageState::Swapped),
+        ] {
             pages.push(Run { from: from * PAGE, to: to * PAGE, state });
         }
         pages
@@ -111,9 +114,9 @@ mod tests {
     fn equal_neighbours_are_one_run_and_holes_have_no_state() {
         let pages = pages();
         assert_eq!(pages.0.len(), 3);
-        assert_eq!(pages.state(3 * PAGE + 5), Some(State::Resident));
+        assert_eq!(pages.state(3 * PAGE + 5), Some(PageState::Resident));
         assert_eq!(pages.state(5 * PAGE), None);
-        assert_eq!(pages.state(8 * PAGE), Some(State::Swapped));
+        assert_eq!(pages.state(8 * PAGE), Some(PageState::Swapped));
     }
 
     #[test]
@@ -125,19 +128,19 @@ mod tests {
     fn others_are_put_where_no_page_was() {
         let mut others = Pages::default();
         for (from, to) in [(4, 6), (9, 10)] {
-            others.push(Run { from: from * PAGE, to: to * PAGE, state: State::Resident });
+            others.push(Run { from: from * PAGE, to: to * PAGE, state: PageState::Resident });
         }
         let all = pages().with(others);
         let states: Vec<_> = (1..10).map(|page| all.state(page * PAGE)).collect();
-        let resident = Some(State::Resident);
-        let rest = [Some(State::Zero), Some(State::Swapped), Some(State::Swapped), resident];
+        let resident = Some(PageState::Resident);
+        let rest = [Some(PageState::Zero), Some(PageState::Swapped), Some(PageState::Swapped), resident];
         assert_eq!(states, [[resident; 5].as_slice(), &rest].concat());
     }
 
     #[test]
     fn a_run_that_goes_back_is_left_out() {
         let mut pages = pages();
-        pages.push(Run { from: 0, to: PAGE, state: State::Huge });
+        pages.push(Run { from: 0, to: PAGE, state: PageState::Huge });
         assert_eq!(pages.state(0), None);
     }
 }

@@ -27,7 +27,7 @@ impl Holds {
 /// The sites of an earlier trace, with which a later one is compared.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Before {
-    /// The moment's short word, see [`crate::Moment::name`].
+    /// The moment's short word, see [`crate::TracePoint::name`].
     pub at: String,
     /// Nanoseconds after the start, if the user gave a time.
     pub time: Option<u64>,
@@ -129,7 +129,7 @@ pub fn is_beyond(change: &SiteChange, old: &Before, most: f64) -> bool {
 mod tests {
     use super::*;
     use crate::invented::{Events, stacks};
-    use crate::moment::Moment;
+    use crate::moment::TracePoint;
     use crate::names::FrameNames;
     use crate::sites::find;
     use crate::{By, Folding};
@@ -138,7 +138,7 @@ mod tests {
     fn found(blocks: &[(u64, u64)]) -> SiteReport {
         let pcs: Vec<[u64; 1]> = blocks.iter().map(|(pc, _)| [*pc]).collect();
         let (stacks, ids) = stacks(&pcs.iter().map(|pc| &pc[..]).collect::<Vec<_>>());
-        let mut events = Events::new(Moment::at_time(9), 10);
+        let mut events = Events::new(TracePoint::at_time(9), 10);
         for (at, (id, (_, size))) in ids.iter().zip(blocks).enumerate() {
             events.new_block(0, *id, (at as u64 + 1) * 0x10_0000, *size);
         }

@@ -167,7 +167,7 @@ fn names(found: &SiteReport) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::moment::Moment;
+    use crate::moment::TracePoint;
     use crate::pages::{Divided, Share};
 
     /// Sites by name with MiB that they pin; MiB that are empty.
@@ -183,7 +183,7 @@ mod tests {
         let holding = live + sites.iter().map(|(_, pinned)| pinned).sum::<u64>();
         SiteReport {
             program: "redis-server".into(),
-            moment: Moment::at_time(0),
+            moment: TracePoint::at_time(0),
             nanos: 0,
             by: By::Function,
             sites: sites.iter().map(site).collect(),

@@ -187,13 +187,13 @@ mod tests {
     use super::*;
     use crate::fold::Folding;
     use crate::invented::{Events, stacks};
-    use crate::moment::Moment;
+    use crate::moment::TracePoint;
     use crate::sites::of_groups;
 
     /// Blocks of the site `0x9` by stacks, outermost first.
     fn tree(blocks: &[(&[u64], u64)]) -> Caller {
         let (table, ids) = stacks(&blocks.iter().map(|(stack, _)| *stack).collect::<Vec<_>>());
-        let mut events = Events::new(Moment::at_time(9), 10);
+        let mut events = Events::new(TracePoint::at_time(9), 10);
         for (at, (id, (_, size))) in ids.iter().zip(blocks).enumerate() {
             events.new_block(0, *id, (at as u64 + 1) * 0x10_0000, *size);
         }

@@ -5,14 +5,14 @@ use allocanary_trace::merge::{At, Sink};
 use allocanary_trace::stacks::{StackId, StackNode, Stacks};
 
 use crate::course::Span;
-use crate::moment::{Moment, MomentChoice};
+use crate::moment::{MomentChoice, TracePoint};
 use crate::tally::{BlockTally, PackedBlock, Tally};
 
-impl Moment {
+impl TracePoint {
     /// A moment by its time.
-    pub fn at_time(nanos: u64) -> Moment {
+    pub fn at_time(nanos: u64) -> TracePoint {
         let marks = allocanary_trace::format::Marks { ready: None, peak: None, idle: None };
-        Moment::of(Some(MomentChoice::At(nanos)), &marks, &[]).expect("a time").expect("is known")
+        TracePoint::of(Some(MomentChoice::At(nanos)), &marks, &[]).expect("a time").expect("is known")
     }
 }
 
@@ -25,7 +25,7 @@ pub struct Invented(u64, PackedBlock);
 
 impl Events {
     /// No events yet. The blocks are taken at this moment of a trace of this length.
-    pub fn new(moment: Moment, length: u64) -> Events {
+    pub fn new(moment: TracePoint, length: u64) -> Events {
         let span = (length > 0).then_some(Span { from: length / 4, to: length - length / 10, words: "" });
         Events(Tally::new(moment, false, span), Vec::new())
     }

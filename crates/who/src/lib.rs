@@ -51,7 +51,7 @@ pub mod what_if;
 
 pub use fold::{By, Folding};
 pub use groups::StackGroups;
-pub use moment::{Moment, MomentChoice};
+pub use moment::{MomentChoice, TracePoint};
 pub use names::FrameNames;
 pub use order::Order;
 pub use sites::{AllocationSite, SiteReport};

@@ -25,7 +25,7 @@ const END: u8 = 3;
 
 /// A point of the trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Moment {
+pub struct TracePoint {
     /// In words: `at the peak of live bytes`.
     pub words: &'static str,
     /// The short word for it: `peak`, `load_end`, `idle`, `end`, `time`.
@@ -38,13 +38,13 @@ pub struct Moment {
     mark: Option<u8>,
 }
 
-impl Moment {
+impl TracePoint {
     /// The wanted moment; by default `idle`, or the peak of a trace without this mark. `None` if the events must be searched for
-    /// the most live bytes: see [`Peak`]. The end comes from [`Moment::at_end`]; here it is an error.
-    pub fn of(wanted: Option<MomentChoice>, marks: &Marks, residents: &[Resident]) -> Result<Option<Moment>> {
+    /// the most live bytes: see [`Peak`]. The end comes from [`TracePoint::at_end`]; here it is an error.
+    pub fn of(wanted: Option<MomentChoice>, marks: &Marks, residents: &[Resident]) -> Result<Option<TracePoint>> {
         let wanted = wanted.unwrap_or(if marks.idle.is_some() { MomentChoice::Idle } else { MomentChoice::Peak });
         let is_read = |mark| residents.iter().any(|resident| resident.mark == mark);
-        let moment = |words, name, nanos, mark| Moment { words, name, nanos, events: u64::MAX, mark };
+        let moment = |words, name, nanos, mark| TracePoint { words, name, nanos, events: u64::MAX, mark };
         Ok(match (wanted, marks.idle, marks.peak) {
             (MomentChoice::At(nanos), ..) => Some(moment("at the time that was asked for", "time", nanos, None)),
             (MomentChoice::Idle, Some(nanos), _) => Some(moment("when idle", "idle", nanos, Some(2))),
@@ -69,19 +69,19 @@ impl Moment {
 
     /// The end of a recording that was ended from outside, if the pages were read there. It is the default for a trace without the
     /// mark `idle`.
-    pub fn at_end(end: Option<u64>, residents: &[Resident]) -> Option<Moment> {
+    pub fn at_end(end: Option<u64>, residents: &[Resident]) -> Option<TracePoint> {
         let nanos = end.filter(|_| residents.iter().any(|resident| resident.mark == END))?;
-        Some(Moment { words: "at the end of the recording", name: "end", nanos, events: u64::MAX, mark: Some(END) })
+        Some(TracePoint { words: "at the end of the recording", name: "end", nanos, events: u64::MAX, mark: Some(END) })
     }
 
     /// The time at which a running process is read.
-    pub(crate) fn now() -> Moment {
-        Moment { words: "now", name: "now", nanos: 0, events: u64::MAX, mark: None }
+    pub(crate) fn now() -> TracePoint {
+        TracePoint { words: "now", name: "now", nanos: 0, events: u64::MAX, mark: None }
     }
 
     /// The same moment, as a number of events: a replay stops after this many events, whatever their time.
-    pub fn behind(&self, events: u64) -> Moment {
-        Moment { nanos: u64::MAX, events, ..self.clone() }
+    pub fn behind(&self, events: u64) -> TracePoint {
+        TracePoint { nanos: u64::MAX, events, ..self.clone() }
     }
 
     /// The pages that were resident at this moment.
@@ -96,7 +96,7 @@ pub struct Peak {
     events: u64,
     live: u64,
     most: u64,
-    best: Option<Moment>,
+    best: Option<TracePoint>,
 }
 
 impl Peak {
@@ -106,12 +106,12 @@ impl Peak {
     }
 
     /// The result. A trace without an allocation has its peak at its start.
-    pub fn moment(self) -> Moment {
+    pub fn moment(self) -> TracePoint {
         self.best.unwrap_or_else(|| Self::at(0, 0))
     }
 
-    fn at(nanos: u64, events: u64) -> Moment {
-        Moment { words: "at the peak of live bytes", name: "peak", nanos, events, mark: None }
+    fn at(nanos: u64, events: u64) -> TracePoint {
+        TracePoint { words: "at the peak of live bytes", name: "peak", nanos, events, mark: None }
     }
 
     fn add(&mut self, at: At, size: u64) {
@@ -153,7 +153,7 @@ mod tests {
     fn the_moment_follows_from_the_marks_and_from_what_was_read() {
         let read = |mark| Resident { mark, ..Resident::default() };
         let marks = Marks { ready: Some(1), peak: Some(50), idle: Some(90) };
-        let of = |wanted, marks: &Marks, residents: &[Resident]| Moment::of(wanted, marks, residents).unwrap();
+        let of = |wanted, marks: &Marks, residents: &[Resident]| TracePoint::of(wanted, marks, residents).unwrap();
         let idle = of(None, &marks, &[read(1), read(2)]).unwrap();
         assert_eq!((idle.name, idle.nanos), ("idle", 90));
         assert_eq!(idle.resident(&[read(1), read(2)]).map(|one| one.mark), Some(2));
@@ -166,18 +166,18 @@ mod tests {
         assert_eq!((at.nanos, at.resident(&[read(1), read(2)])), (7, None));
         let bare = Marks { ready: None, peak: None, idle: None };
         assert_eq!(of(None, &bare, &[]), None);
-        let error = Moment::of(Some(MomentChoice::Idle), &bare, &[]).unwrap_err().to_string();
+        let error = TracePoint::of(Some(MomentChoice::Idle), &bare, &[]).unwrap_err().to_string();
         assert!(error.contains("--at idle") && error.contains("--at peak"), "{error}");
-        let error = Moment::of(Some(MomentChoice::End), &bare, &[]).unwrap_err().to_string();
+        let error = TracePoint::of(Some(MomentChoice::End), &bare, &[]).unwrap_err().to_string();
         assert!(error.starts_with("--at end: wanted") && error.contains("--at peak"), "{error}");
     }
 
     #[test]
     fn the_end_of_a_recording_counts_where_the_pages_were_read() {
         let read = |mark| Resident { mark, ..Resident::default() };
-        let end = Moment::at_end(Some(70), &[read(1), read(3)]).unwrap();
+        let end = TracePoint::at_end(Some(70), &[read(1), read(3)]).unwrap();
         assert_eq!((end.name, end.nanos, end.resident(&[read(1), read(3)])), ("end", 70, Some(&read(3))));
-        assert_eq!((Moment::at_end(Some(70), &[read(2)]), Moment::at_end(None, &[read(3)])), (None, None));
+        assert_eq!((TracePoint::at_end(Some(70), &[read(2)]), TracePoint::at_end(None, &[read(3)])), (None, None));
     }
 
     #[test]
@@ -189,6 +189,6 @@ mod tests {
         peak.freed(at(2), a);
         peak.allocated(at(3), AllocFunction::Malloc, 300);
         peak.allocated(at(11), AllocFunction::Malloc, 999);
-        assert_eq!(peak.moment(), Moment { events: 2, ..Peak::at(2, 2) });
+        assert_eq!(peak.moment(), TracePoint { events: 2, ..Peak::at(2, 2) });
     }
 }

@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use allocanary_text::outside::harmless;
-use allocanary_trace::stacks::{Code, StackId, Stacks};
+use allocanary_trace::stacks::{CodePlace, StackId, Stacks};
 
 use crate::fold::are_allocators;
 use crate::frame::NamedFrame;
@@ -36,7 +36,7 @@ pub struct FrameNames<'a> {
     files: HashMap<usize, Symbols>,
     /// The names of code that is in no file.
     map: Option<PerfMap>,
-    known: HashMap<Code, Rc<[NamedFrame]>>,
+    known: HashMap<CodePlace, Rc<[NamedFrame]>>,
     notes: Vec<String>,
     /// Whether nothing is named.
     is_nameless: bool,
@@ -134,14 +134,14 @@ impl<'a> FrameNames<'a> {
 
     /// The return addresses of a stack from the caller of the allocator on; all of them if every frame is of the
     /// allocator.
-    pub fn callers(&mut self, stack: StackId) -> Vec<Code> {
-        let all: Vec<Code> = self.stacks.frames(stack).collect();
+    pub fn callers(&mut self, stack: StackId) -> Vec<CodePlace> {
+        let all: Vec<CodePlace> = self.stacks.frames(stack).collect();
         let first = all.iter().position(|code| !are_allocators(&self.frames(*code))).unwrap_or(0);
         all[first..].to_vec()
     }
 
     /// The frames of a return address, innermost first: the inlined ones, and the function. None without names.
-    pub fn frames(&mut self, code: Code) -> Rc<[NamedFrame]> {
+    pub fn frames(&mut self, code: CodePlace) -> Rc<[NamedFrame]> {
         if self.is_nameless {
             return Rc::new([]);
         }
@@ -176,7 +176,7 @@ impl<'a> FrameNames<'a> {
         notes
     }
 
-    fn look_up(&mut self, code: Code) -> Vec<NamedFrame> {
+    fn look_up(&mut self, code: CodePlace) -> Vec<NamedFrame> {
         // The call is before the address to which it returns, which may be in the next function.
         let (pc, call) = (code.pc, code.pc.saturating_sub(1));
         let Some(at) = self.stacks.module_of(code) else {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use allocanary_profile::pprof::{File, Named, OF_SAMPLES, PprofWriter};
-use allocanary_trace::stacks::{Code, Stacks, TraceModule};
+use allocanary_trace::stacks::{CodePlace, Stacks, TraceModule};
 
 use crate::frame::NamedFrame;
 use crate::names::FrameNames;
@@ -77,10 +77,10 @@ pub fn pprof(
             "functions have no names here: whoever reads this finds them in the program's file, by its build-id",
         );
     }
-    let mut places: HashMap<Code, u64> = HashMap::new();
+    let mut places: HashMap<CodePlace, u64> = HashMap::new();
     for one in of {
         // A stack that could not be walked is written as one frame, so that the sums are right.
-        let codes = if one.stack == 0 { vec![Code::default()] } else { names.callers(one.stack) };
+        let codes = if one.stack == 0 { vec![CodePlace::default()] } else { names.callers(one.stack) };
         let mut stack = Vec::new();
         for code in codes {
             let place = places.entry(code).or_insert_with(|| {

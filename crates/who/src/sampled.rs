@@ -12,7 +12,7 @@ use crate::ever::Ever;
 use crate::fold::{By, Folding};
 use crate::frame::NamedFrame;
 use crate::groups::StackGroups;
-use crate::moment::Moment;
+use crate::moment::TracePoint;
 use crate::names::FrameNames;
 use crate::names::sources::OfProcess;
 use crate::sites::OfStack;
@@ -202,7 +202,7 @@ fn taken(profile: &TableProfile) -> BlockTally {
         blocks.push(LiveBlock { address: sample.address, size: sample.size, of });
     }
     BlockTally {
-        moment: Moment::now(),
+        moment: TracePoint::now(),
         by_thread: false,
         totals,
         blocks,

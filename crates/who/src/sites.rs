@@ -10,7 +10,7 @@ use crate::course::Span;
 use crate::fold::{By, Folding};
 use crate::frame::NamedFrame;
 use crate::groups::StackGroups;
-use crate::moment::{Moment, MomentChoice, Peak};
+use crate::moment::{MomentChoice, Peak, TracePoint};
 use crate::names::FrameNames;
 use crate::pages::{Divided, Division, Share, divide};
 use crate::slope::{Slope, growth};
@@ -51,7 +51,7 @@ pub struct SiteReport {
     /// The name of the program.
     pub program: String,
     /// When.
-    pub moment: Moment,
+    pub moment: TracePoint,
     /// The nanoseconds after the start.
     pub nanos: u64,
     /// How allocations are grouped.
@@ -90,7 +90,7 @@ impl AllocationSite {
 }
 
 /// The wanted moment of a trace. A trace with only some of the blocks (`--sample`) is refused.
-pub fn moment(trace: &Trace, wanted: Option<MomentChoice>) -> Result<Moment> {
+pub fn moment(trace: &Trace, wanted: Option<MomentChoice>) -> Result<TracePoint> {
     Ok(match known(trace, wanted)? {
         Some(moment) => moment,
         None => {
@@ -102,7 +102,7 @@ pub fn moment(trace: &Trace, wanted: Option<MomentChoice>) -> Result<Moment> {
 }
 
 /// The same, if it is known without reading the events; `None` for the most live bytes.
-fn known(trace: &Trace, wanted: Option<MomentChoice>) -> Result<Option<Moment>> {
+fn known(trace: &Trace, wanted: Option<MomentChoice>) -> Result<Option<TracePoint>> {
     if trace.header.rate > 1 {
         return Err(Error::new(format!(
             "{}: wanted a trace of all blocks, found one of one block in {}: blocks that it lacks hold pages too. Record without --sample; \
@@ -113,10 +113,10 @@ fn known(trace: &Trace, wanted: Option<MomentChoice>) -> Result<Option<Moment>> 
     }
     let residents = trace.residents()?;
     let is_end = wanted == Some(MomentChoice::End) || wanted.is_none() && trace.header.marks.idle.is_none();
-    if is_end && let Some(end) = Moment::at_end(trace.header.end, &residents) {
+    if is_end && let Some(end) = TracePoint::at_end(trace.header.end, &residents) {
         return Ok(Some(end));
     }
-    Moment::of(wanted, &trace.header.marks, &residents)
+    TracePoint::of(wanted, &trace.header.marks, &residents)
 }
 
 /// The data that are read from a trace: the blocks at a moment, the pages that were resident then, and the counts of
@@ -124,7 +124,7 @@ fn known(trace: &Trace, wanted: Option<MomentChoice>) -> Result<Option<Moment>> 
 pub type TraceData = (BlockTally, Option<Resident>, Merged);
 
 /// Reads a trace at a moment.
-pub fn take(trace: &Trace, moment: Moment, by_thread: bool) -> Result<TraceData> {
+pub fn take(trace: &Trace, moment: TracePoint, by_thread: bool) -> Result<TraceData> {
     read(trace, Tally::new(moment, by_thread, Span::of(trace)))
 }
 

@@ -17,7 +17,7 @@ pub use made::PackedBlock;
 use self::made::Recent;
 use crate::course::{Course, Span};
 use crate::ever::Ever;
-use crate::moment::{Moment, Peak};
+use crate::moment::{Peak, TracePoint};
 use crate::watch::PeakFinder;
 
 /// A block that lives for at most this time is short-lived.
@@ -63,7 +63,7 @@ impl TraceTotals {
 #[derive(Clone, Debug)]
 pub struct BlockTally {
     /// The moment at which the blocks were taken.
-    pub moment: Moment,
+    pub moment: TracePoint,
     /// Whether `totals` are of threads; otherwise they are of stacks.
     pub by_thread: bool,
     /// The totals of each stack or thread.
@@ -104,7 +104,7 @@ pub struct Tally {
 
 impl Tally {
     /// Takes the blocks at a moment of a trace. Growth is measured in `span`.
-    pub fn new(moment: Moment, by_thread: bool, span: Option<Span>) -> Tally {
+    pub fn new(moment: TracePoint, by_thread: bool, span: Option<Span>) -> Tally {
         let (totals, blocks, ever) = (Vec::new(), Vec::new(), Ever::default());
         let course = Course::over(span);
         Tally {
@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn what_is_alive_at_the_moment_is_taken_and_all_is_counted() {
-        let mut events = Events::new(Moment::at_time(2_000_000), 8_000_000);
+        let mut events = Events::new(TracePoint::at_time(2_000_000), 8_000_000);
         let a = events.new_block(0, 1, 0x1000, 100);
         let b = events.new_block(1, 2, 0x2000, 50);
         events.free(500_000, b);
@@ -355,7 +355,7 @@ mod tests {
 
     #[test]
     fn a_stack_counts_for_one_block_only() {
-        let mut tally = Tally::new(Moment::at_time(9), false, None);
+        let mut tally = Tally::new(TracePoint::at_time(9), false, None);
         tally.stack(7);
         let at = At { nanos: 0, thread: 3 };
         tally.allocated(at, AllocFunction::Malloc, 1);
@@ -365,7 +365,7 @@ mod tests {
 
     #[test]
     fn threads_are_counted_in_place_of_stacks() {
-        let mut tally = Tally::new(Moment::at_time(9), true, None);
+        let mut tally = Tally::new(TracePoint::at_time(9), true, None);
         tally.stack(7);
         tally.allocated(At { nanos: 0, thread: 3 }, AllocFunction::Malloc, 1);
         assert_eq!(tally.taken().totals[0].key, 3);

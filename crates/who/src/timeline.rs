@@ -149,13 +149,13 @@ mod tests {
     use super::*;
     use crate::fold::{By, Folding};
     use crate::invented::{Events, stacks};
-    use crate::moment::Moment;
+    use crate::moment::TracePoint;
     use crate::names::FrameNames;
 
     #[test]
     fn the_sites_that_held_most_have_a_line_over_the_whole_trace() {
         let (table, ids) = stacks(&[&[0x10], &[0x20], &[0x30]]);
-        let mut events = Events::new(Moment::at_time(470), 0);
+        let mut events = Events::new(TracePoint::at_time(470), 0);
         for (at, id) in ids.iter().enumerate() {
             events.new_block(0, *id, 0x1000 * (at as u64 + 1), 1);
         }

@@ -14,7 +14,7 @@ use allocanary_trace::stacks::{Resident, StackId};
 
 use crate::course::Span;
 use crate::ever::Ever;
-use crate::moment::Moment;
+use crate::moment::TracePoint;
 use crate::sites::SiteReport;
 use crate::tally::{BlockTally, PackedBlock, Tally};
 
@@ -31,7 +31,7 @@ pub struct Under {
 /// in the replay.
 pub fn take(
     trace: &Trace,
-    moment: &Moment,
+    moment: &TracePoint,
     events: u64,
     by_thread: bool,
     placed: &Placed,

@@ -18,7 +18,7 @@ use allocanary_trace::stacks::StackId;
 
 use crate::fold::By;
 use crate::groups::StackGroups;
-use crate::moment::Moment;
+use crate::moment::TracePoint;
 use crate::pages::Share;
 use crate::sites::{AllocationSite, SiteReport};
 use crate::tally::BlockTally;
@@ -32,7 +32,7 @@ pub struct WhatIf {
     /// The name of the program.
     pub program: String,
     /// When.
-    pub moment: Moment,
+    pub moment: TracePoint,
     /// The nanoseconds after the start.
     pub nanos: u64,
     /// How allocations are grouped.

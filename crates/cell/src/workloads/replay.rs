@@ -11,7 +11,7 @@ use allocanary_facts::setting::SettingKind;
 use allocanary_rows::sample::{HEAP_PEAK, MOST_ANON};
 use allocanary_trace::format::Marks;
 use allocanary_trace::prepare::open_elsewhere;
-use allocanary_trace::replay::{self, Global, Moment, Noted, Pool, ReplayOptions, Stop};
+use allocanary_trace::replay::{self, Global, Noted, Pool, ReplayMoment, ReplayOptions, Stop};
 
 /// The workload.
 pub const WORKLOAD: Workload = Workload {
@@ -90,16 +90,16 @@ fn run(setup: &Setup, stage: &mut dyn WorkloadStage) -> Result<Outcome, String> 
     };
     let mut problem = None;
     let mut stop = |stop: &Stop<'_>| {
-        if stop.moment == Moment::Idle {
+        if stop.moment == ReplayMoment::Idle {
             std::thread::sleep(idle);
         }
         if let (Some(noted), Some(blocks)) = (&noted, blocks.as_ref().filter(|blocks| blocks.at == stop.moment)) {
             problem = noted.write(stop, &blocks.file).err();
         }
         let phase = match stop.moment {
-            Moment::Ready => Phase::Filled,
-            Moment::Peak => Phase::Peak,
-            Moment::Idle => Phase::Idle,
+            ReplayMoment::Ready => Phase::Filled,
+            ReplayMoment::Peak => Phase::Peak,
+            ReplayMoment::Idle => Phase::Idle,
         };
         stage.mark(phase, stop.live);
     };
@@ -124,7 +124,7 @@ fn run(setup: &Setup, stage: &mut dyn WorkloadStage) -> Result<Outcome, String> 
 /// The file to which the addresses of blocks are written, and the moment.
 struct Blocks {
     file: File,
-    at: Moment,
+    at: ReplayMoment,
 }
 
 impl Blocks {
@@ -136,7 +136,7 @@ impl Blocks {
         }
         let file = File::options().write(true).truncate(true).open(path);
         let file = file.map_err(|error| format!("parameter `blocks`: {path}: {error}"))?;
-        let at = if setup.word("blocks_at")? == "peak" { Moment::Peak } else { Moment::Idle };
+        let at = if setup.word("blocks_at")? == "peak" { ReplayMoment::Peak } else { ReplayMoment::Idle };
         Ok(Some(Blocks { file, at }))
     }
 }

@@ -1,7 +1,7 @@
 //! Tests that the kind of memory is found from its mappings.
 
 use super::*;
-use crate::{Pages, Run, State, ThreadId};
+use crate::{PageState, Pages, Run, ThreadId};
 use allocanary_walkers::fake::FakeMemory;
 
 /// The areas of a process whose memory no walk has divided: name and resident KiB.
@@ -123,7 +123,7 @@ fn pools_are_looked_for_on_resident_pages_only() {
     memory.put(from + (1 << 20), &[100, 0, 0, 0, 1 << 32, 48 | (16384 - 32) << 32]);
     let resident = |from, to| {
         let mut pages = Pages::default();
-        pages.push(Run { from, to, state: State::Resident });
+        pages.push(Run { from, to, state: PageState::Resident });
         pages
     };
     memory.pages = resident(from + (1 << 20), from + (1 << 20) + (16 << 10));

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 
 use allocanary_heap::{Mapping, Memory, Pages, ThreadId, parse_maps};
 use allocanary_process::{Files, Name, open, text};
-use allocanary_stacks::outside::{Code, Modules, OutsideProcess, Stack};
+use allocanary_stacks::outside::{CodeMapping, Modules, OutsideProcess, Stack};
 use allocanary_stacks::walk::Registers;
 
 /// The process, with the unwind tables of its files.
@@ -45,7 +45,7 @@ impl ProcessWalker {
     /// Reads the mappings again, because a stack grows, and its mapping with it. Code that has another place by now has no tables.
     pub fn read_mappings(&mut self) -> io::Result<()> {
         self.seen.mappings = mappings(self.seen.pid)?;
-        let all: Vec<Code> = self.seen.mappings.iter().filter_map(code).collect();
+        let all: Vec<CodeMapping> = self.seen.mappings.iter().filter_map(code).collect();
         self.modules.keep(|one| all.contains(one));
         Ok(())
     }
@@ -61,8 +61,8 @@ fn mappings(pid: u32) -> io::Result<Vec<Mapping>> {
 }
 
 /// A mapping of a file with code.
-fn code(mapping: &Mapping) -> Option<Code> {
-    let code = Code { from: mapping.from, to: mapping.to, offset: mapping.offset };
+fn code(mapping: &Mapping) -> Option<CodeMapping> {
+    let code = CodeMapping { from: mapping.from, to: mapping.to, offset: mapping.offset };
     (mapping.executable && mapping.inode != 0).then_some(code)
 }
 
@@ -98,12 +98,12 @@ impl OutsideProcess for Seen {
         Memory::read(self, at, into)
     }
 
-    fn code(&self, at: u64) -> Option<Code> {
+    fn code(&self, at: u64) -> Option<CodeMapping> {
         let mapping = self.mapping(at).filter(|one| one.executable)?;
-        Some(Code { from: mapping.from, to: mapping.to, offset: mapping.offset })
+        Some(CodeMapping { from: mapping.from, to: mapping.to, offset: mapping.offset })
     }
 
-    fn read_file(&self, code: &Code, at: u64, into: &mut [u8]) -> bool {
+    fn read_file(&self, code: &CodeMapping, at: u64, into: &mut [u8]) -> bool {
         let mapping = self.mapping(code.from).filter(|one| one.inode != 0);
         mapping.is_some_and(|one| self.read_of_file(one, at, into).is_ok_and(|read| read == into.len()))
     }

@@ -1,7 +1,7 @@
 //! The tables of a file that a process has mapped. In: a way to read the file, and one of its mappings. Out: rules for addresses of
 //! the process.
 
-use super::Code;
+use super::CodeMapping;
 use crate::bytes::Bytes;
 use crate::frames;
 use crate::rule::Rule;
@@ -38,7 +38,7 @@ pub(super) struct Tables {
 impl Tables {
     /// Reads the tables. `file` copies bytes of the file from an offset, and returns whether it could copy all. `None` if the file
     /// has no tables, or if they have more than `most` bytes.
-    pub(super) fn read(file: &dyn Fn(u64, &mut [u8]) -> bool, code: &Code, most: u64) -> Option<Tables> {
+    pub(super) fn read(file: &dyn Fn(u64, &mut [u8]) -> bool, code: &CodeMapping, most: u64) -> Option<Tables> {
         let parts = parts(file)?;
         let loads = || parts.iter().filter(|part| part.kind == LOAD);
         let end = |part: &Part| part.offset.saturating_add(part.bytes);
@@ -140,7 +140,7 @@ mod tests {
                 .is_some()
         };
         let tables =
-            Tables::read(&file, &Code { from: 0x7000_2000, to: 0x7000_3000, offset: 0x1000 }, 1 << 20).unwrap();
+            Tables::read(&file, &CodeMapping { from: 0x7000_2000, to: 0x7000_3000, offset: 0x1000 }, 1 << 20).unwrap();
         assert_eq!((tables.address, tables.header), (0x7000_0000, 0x7000_0100));
     }
 

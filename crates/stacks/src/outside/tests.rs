@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 /// This process, read as if it were another one.
 struct Own {
     memory: fs::File,
-    code: Vec<(Code, String)>,
+    code: Vec<(CodeMapping, String)>,
 }
 
 impl Own {
@@ -18,7 +18,7 @@ impl Own {
             let (range, modes, offset) = (words.next()?, words.next()?, words.next()?);
             let (from, to) = range.split_once('-')?;
             let hex = |text| u64::from_str_radix(text, 16).ok();
-            let code = Code { from: hex(from)?, to: hex(to)?, offset: hex(offset)? };
+            let code = CodeMapping { from: hex(from)?, to: hex(to)?, offset: hex(offset)? };
             modes.contains('x').then(|| (code, words.nth(2).unwrap_or_default().to_string()))
         });
         Own { memory: fs::File::open("/proc/self/mem").unwrap(), code: code.collect() }
@@ -30,11 +30,11 @@ impl OutsideProcess for Own {
         self.memory.read_exact_at(into, at).is_ok()
     }
 
-    fn code(&self, at: u64) -> Option<Code> {
+    fn code(&self, at: u64) -> Option<CodeMapping> {
         self.code.iter().map(|(code, _)| *code).find(|code| (code.from..code.to).contains(&at))
     }
 
-    fn read_file(&self, code: &Code, at: u64, into: &mut [u8]) -> bool {
+    fn read_file(&self, code: &CodeMapping, at: u64, into: &mut [u8]) -> bool {
         let Some((_, path)) = self.code.iter().find(|(one, _)| one == code) else { return false };
         let file = fs::File::open(path).ok().filter(|file| file.metadata().is_ok_and(|about| about.is_file()));
         file.is_some_and(|file| file.read_exact_at(into, at).is_ok())

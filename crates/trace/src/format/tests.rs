@@ -4,9 +4,9 @@ use crate::builder::TraceBuilder;
 /// What the header of a trace without events says if these bytes are changed.
 fn refused(at: usize, byte: u8) -> String {
     let mut bytes = TraceBuilder::new(512).finish();
-    assert!(Header::read(&bytes).is_ok());
+    assert!(TraceHeader::read(&bytes).is_ok());
     bytes[at] = byte;
-    Header::read(&bytes).err().map_or_else(String::new, |error| error.to_string())
+    TraceHeader::read(&bytes).err().map_or_else(String::new, |error| error.to_string())
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn each_part_is_a_bit_of_its_own() {
             (false, true) => TraceBuilder::with_stacks(512, 3),
             (true, true) => TraceBuilder::windowed_with_stacks(512, 100, 0, 3),
         };
-        let header = Header::read(&built.finish()).unwrap();
+        let header = TraceHeader::read(&built.finish()).unwrap();
         (header.window > 0, header.stacks > 0, header.is_packed)
     };
     for (has_window, has_stacks) in [(false, false), (true, false), (false, true), (true, true)] {

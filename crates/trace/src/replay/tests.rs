@@ -111,7 +111,10 @@ fn fuzz_every_life_is_the_same_in_a_replay() {
             sizes
         };
         assert_eq!(sorted(alive.into_values().collect()), sorted(live.iter().map(|(.., size)| *size).collect()));
-        assert_eq!(moments.iter().map(|(moment, _)| *moment).collect::<Vec<_>>(), [Moment::Peak, Moment::Idle]);
+        assert_eq!(
+            moments.iter().map(|(moment, _)| *moment).collect::<Vec<_>>(),
+            [ReplayMoment::Peak, ReplayMoment::Idle]
+        );
     });
 }
 
@@ -255,7 +258,7 @@ fn marks_are_at_the_peak_and_in_the_longest_wait() {
     let options = ReplayOptions { pace: 1.0, ..ReplayOptions::default() };
     let begun = std::time::Instant::now();
     let done = run(&prepared, &System, options, &mut |stop| moments.push((stop.moment, stop.live))).unwrap();
-    let [(Moment::Peak, peak), (Moment::Idle, idle)] = moments[..] else { panic!("{moments:?}") };
+    let [(ReplayMoment::Peak, peak), (ReplayMoment::Idle, idle)] = moments[..] else { panic!("{moments:?}") };
     assert!((780_000..=800_000).contains(&peak), "{peak}");
     // The wait is between two stamps, so its begin is known to 16 events.
     assert!((190_000..=220_000).contains(&idle), "{idle}");
@@ -290,7 +293,7 @@ fn marks_that_are_asked_for_may_lie_before_those_of_the_run() {
         let mut moments = Vec::new();
         let options = ReplayOptions { touch_full: true, ..ReplayOptions::default() };
         let done = run(&prepared, &System, options, &mut |stop| {
-            if stop.moment != Moment::Ready {
+            if stop.moment != ReplayMoment::Ready {
                 moments.push(stop.live >> 20);
             }
         });
@@ -322,7 +325,7 @@ fn where_blocks_lie_is_told_with_the_pages_that_they_have_been_in() {
     let noted = Noted::new(System).unwrap();
     let file = NamedTempFile::new().unwrap();
     run(&prepared, &noted, ReplayOptions::default(), &mut |stop| {
-        if stop.moment == Moment::Idle {
+        if stop.moment == ReplayMoment::Idle {
             noted.write(stop, file.as_file()).unwrap();
         }
     })
@@ -344,8 +347,11 @@ fn where_blocks_lie_is_told_with_the_pages_that_they_have_been_in() {
     let most = |size: u64| (size / 4096 + 2) * 4096;
     let blocks: u64 = (0..300).map(|at| most(80 + at * 8)).sum::<u64>() + most(3 << 20);
     assert!(bytes <= blocks, "the tables of the replay count: {bytes} of {blocks}");
-    assert_eq!((prepared.events_before(Moment::Idle), prepared.events_before(Moment::Ready)), (Some(401), None));
-    assert!(prepared.events_before(Moment::Peak).is_some_and(|events| events <= 401));
+    assert_eq!(
+        (prepared.events_before(ReplayMoment::Idle), prepared.events_before(ReplayMoment::Ready)),
+        (Some(401), None)
+    );
+    assert!(prepared.events_before(ReplayMoment::Peak).is_some_and(|events| events <= 401));
 }
 
 /// Marks the events that make blocks of some sizes.
@@ -416,7 +422,7 @@ fn fuzz_the_blocks_of_marked_events_lie_elsewhere_whoever_frees_or_resizes_them(
         let pool = Pool::new(noted.notes()).unwrap();
         let (region, blocks) = (pool.region(), NamedTempFile::new().unwrap());
         let mut stop = |stop: &Stop<'_>| {
-            if stop.moment == Moment::Idle {
+            if stop.moment == ReplayMoment::Idle {
                 noted.write(stop, blocks.as_file()).unwrap();
             }
         };

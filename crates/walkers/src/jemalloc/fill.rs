@@ -7,7 +7,7 @@ use super::caches::Caches;
 use super::extent::{Bitmap, Extent, Use};
 use super::extents::Extents;
 use super::metadata;
-use crate::{BlockKind, HeapArena, Memory, State, Walk};
+use crate::{BlockKind, HeapArena, Memory, PageState, Walk};
 use crate::{bits::each_run, sums::Sums};
 
 /// Totals of the extents.
@@ -119,7 +119,7 @@ fn regions(memory: &dyn Memory, extents: &Extents, index: &BTreeMap<u32, u32>, w
 }
 
 fn swapped(memory: &dyn Memory, from: u64, to: u64) -> u64 {
-    memory.pages().within(from, to).filter(|run| run.state == State::Swapped).map(|run| run.to - run.from).sum()
+    memory.pages().within(from, to).filter(|run| run.state == PageState::Swapped).map(|run| run.to - run.from).sum()
 }
 
 /// The blocks of a slab: the regions whose bit is not set, in runs.

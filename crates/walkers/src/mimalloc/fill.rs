@@ -8,7 +8,7 @@ use super::map::{MapPages, PageMap};
 use super::page::{MiPage, Origin, SLICE};
 use super::release::MimallocRelease;
 use super::segments::Segments;
-use crate::{BlockKind, Memory, State, Walk};
+use crate::{BlockKind, Memory, PageState, Walk};
 use crate::{bits::each_run, sums::Sums};
 
 /// Totals of the pages.
@@ -126,7 +126,7 @@ fn name(walk: &mut Walk, name: String, at: u64) -> u32 {
 
 fn region(memory: &dyn Memory, range: Range<u64>, arena: u32, walk: &mut Walk) {
     walk.layout.region(memory.pages(), range.start, range.end, arena);
-    let swapped = memory.pages().within(range.start, range.end).filter(|run| run.state == State::Swapped);
+    let swapped = memory.pages().within(range.start, range.end).filter(|run| run.state == PageState::Swapped);
     walk.swapped += swapped.map(|run| run.to - run.from).sum::<u64>();
 }
 

@@ -21,7 +21,7 @@ const HUGE: u64 = 2 << 30;
 
 /// A segment.
 #[derive(Debug)]
-pub struct Segment {
+pub struct MimallocSegment {
     /// Its address.
     pub at: u64,
     /// Its slices.
@@ -43,7 +43,7 @@ pub struct Segments {
     /// The release by which they prove themselves.
     pub release: &'static Older,
     /// In the order of their addresses.
-    pub segments: Vec<Segment>,
+    pub segments: Vec<MimallocSegment>,
     /// Places at which a segment should be, and none can be read.
     pub breaks: u64,
 }
@@ -52,7 +52,8 @@ pub struct Segments {
 pub fn find(memory: &dyn Memory) -> Option<Segments> {
     let places = places(memory);
     let read = |release: &'static Older| {
-        let mut segments: Vec<Segment> = places.iter().filter_map(|at| Segment::read(memory, *at, release)).collect();
+        let mut segments: Vec<MimallocSegment> =
+            places.iter().filter_map(|at| MimallocSegment::read(memory, *at, release)).collect();
         let mut numbers: BTreeMap<u64, usize> = BTreeMap::new();
         segments.iter().for_each(|segment| *numbers.entry(segment.cookie).or_default() += 1);
         let number = numbers.into_iter().max_by_key(|(_, count)| *count).map(|(number, _)| number);
@@ -91,8 +92,8 @@ fn number(bytes: &[u8], at: &Number) -> Option<u64> {
     Some(u64::from_le_bytes(word))
 }
 
-impl Segment {
-    fn read(memory: &dyn Memory, at: u64, release: &'static Older) -> Option<Segment> {
+impl MimallocSegment {
+    fn read(memory: &dyn Memory, at: u64, release: &'static Older) -> Option<MimallocSegment> {
         let fields = &release.segment;
         let mut bytes = vec![0; fields.first];
         memory.read(at, &mut bytes).then_some(())?;
@@ -107,7 +108,7 @@ impl Segment {
         let mut bytes_of_slices = vec![0; release.page.bytes * entries as usize];
         memory.read(at + fields.first as u64, &mut bytes_of_slices).then_some(())?;
         let cookie = word(&bytes, fields.cookie)? ^ at;
-        let mut segment = Segment { at, slices, own, cookie, pages: Vec::new(), breaks: 0, skipped: 0 };
+        let mut segment = MimallocSegment { at, slices, own, cookie, pages: Vec::new(), breaks: 0, skipped: 0 };
         let (mut slice, mut pages) = (0, 0);
         while slice < entries {
             let entry = &bytes_of_slices[release.page.bytes * slice as usize..][..release.page.bytes];

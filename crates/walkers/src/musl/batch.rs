@@ -8,7 +8,7 @@ use std::ops::Range;
 use super::context::Context;
 use super::group::MuslGroup;
 use super::nest::Nested;
-use crate::{Memory, Piece, State, Window};
+use crate::{Memory, PageState, Piece, Window};
 
 /// About as many bytes are copied at once. The process's `mmap` and `munmap` wait for a part of it only.
 const BYTES: u64 = 1 << 20;
@@ -133,7 +133,7 @@ fn is_full(memory: &dyn Memory, piece: &Piece) -> bool {
 
 /// Whether a page of a range is in swap.
 pub fn has_swapped(memory: &dyn Memory, from: u64, to: u64) -> bool {
-    memory.pages().within(from, to).any(|run| run.state == State::Swapped)
+    memory.pages().within(from, to).any(|run| run.state == PageState::Swapped)
 }
 
 /// The free slots of each group by its meta now. `None` if it has gone.

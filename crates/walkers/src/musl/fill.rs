@@ -9,7 +9,7 @@ use super::nest::Nested;
 use super::release::{AREA, LARGE, UNIT};
 use crate::bits::each_run;
 use crate::sums::Sums;
-use crate::{BlockKind, HeapArena, Memory, State, Walk};
+use crate::{BlockKind, HeapArena, Memory, PageState, Walk};
 
 /// Puts everything on the pages of `walk`.
 pub fn fill(memory: &dyn Memory, context: &Context, nested: &Nested, walk: &mut Walk) {
@@ -138,6 +138,6 @@ fn is_mapped(memory: &dyn Memory, group: &MuslGroup) -> bool {
 
 fn region(memory: &dyn Memory, from: u64, to: u64, arena: u32, walk: &mut Walk) {
     walk.layout.region(memory.pages(), from, to, arena);
-    let swapped = memory.pages().within(from, to).filter(|run| run.state == State::Swapped);
+    let swapped = memory.pages().within(from, to).filter(|run| run.state == PageState::Swapped);
     walk.swapped += swapped.map(|run| run.to - run.from).sum::<u64>();
 }

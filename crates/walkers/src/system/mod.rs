@@ -38,7 +38,7 @@ use structures::Structures;
 pub(crate) use version::of_file as release_of_file;
 
 use crate::known::AllocatorMark;
-use crate::{BlockKind, Forecast, Memory, State, Unknown, Walk, Walker};
+use crate::{BlockKind, Forecast, Memory, PageState, Unknown, Walk, Walker};
 
 /// The walker.
 pub const WALKER: Walker = Walker {
@@ -186,7 +186,7 @@ fn walk(memory: &dyn Memory, found: &Structures, memories: &Memories, version: S
 }
 
 fn swapped(memory: &dyn Memory, from: u64, to: u64) -> u64 {
-    let runs = memory.pages().within(from, to).filter(|run| run.state == State::Swapped);
+    let runs = memory.pages().within(from, to).filter(|run| run.state == PageState::Swapped);
     runs.map(|run| run.to - run.from).sum()
 }
 

@@ -69,11 +69,11 @@ impl<'a> Trim<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Run, State};
+    use crate::{PageState, Run};
 
     fn all_resident() -> Pages {
         let mut pages = Pages::default();
-        pages.push(Run { from: 0x10_0000, to: 0x20_0000, state: State::Resident });
+        pages.push(Run { from: 0x10_0000, to: 0x20_0000, state: PageState::Resident });
         pages
     }
 

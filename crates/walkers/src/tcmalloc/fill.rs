@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::blocks::SpanBlocks;
 use super::map::{SpanMap, Spans};
 use super::span::Use;
-use crate::{BlockKind, Memory, PAGE, State, Walk};
+use crate::{BlockKind, Memory, PAGE, PageState, Walk};
 use crate::{bits::each_run, sums::Sums};
 
 /// Structures less far from one another are in one piece of memory, with those that are no longer used between them.
@@ -153,6 +153,6 @@ fn name(walk: &mut Walk, name: &str) -> u32 {
 
 fn region(memory: &dyn Memory, from: u64, to: u64, arena: u32, walk: &mut Walk) {
     walk.layout.region(memory.pages(), from, to, arena);
-    let swapped = memory.pages().within(from, to).filter(|run| run.state == State::Swapped);
+    let swapped = memory.pages().within(from, to).filter(|run| run.state == PageState::Swapped);
     walk.swapped += swapped.map(|run| run.to - run.from).sum::<u64>();
 }

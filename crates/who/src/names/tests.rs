@@ -206,8 +206,8 @@ fn code_that_is_in_no_file_is_named_by_the_map_of_the_trace() {
             .starts_with("2 stacks pass through code that is in no file and that its perf map does not name")
     );
     // If a call is the last instruction, it returns to the next function.
-    assert_eq!(names.frames(Code { pc: 0x100b, module: 0 })[0].function, "load:/srv/\u{fffd}app.py");
-    assert!(!names.frames(Code { pc: 0x1000, module: 0 })[0].is_named);
+    assert_eq!(names.frames(CodePlace { pc: 0x100b, module: 0 })[0].function, "load:/srv/\u{fffd}app.py");
+    assert!(!names.frames(CodePlace { pc: 0x1000, module: 0 })[0].is_named);
     std::fs::remove_file(perf_map::beside(&trace)).unwrap();
     std::fs::create_dir(perf_map::beside(&trace)).unwrap();
     assert!(names_of(3).1[0].contains("a.trace.perfmap: wanted a regular file"));

@@ -91,12 +91,12 @@ mod tests {
     fn an_address_of_this_program_has_its_name() {
         use crate::names::FrameNames;
         use allocanary_profile::reader::ProcessMemory;
-        use allocanary_trace::stacks::{Code, Stacks};
+        use allocanary_trace::stacks::{CodePlace, Stacks};
         let process = allocanary_heap::LiveProcess::open(std::process::id()).unwrap();
         let (modules, sources) = of(process.pid(), &ProcessMemory::mappings(&process));
         let stacks = Stacks { nodes: Vec::new(), modules };
         let pc = first_code as *const () as u64 + 1;
-        let frames = FrameNames::of_process(&stacks, &sources).frames(Code { pc, module: 0 });
+        let frames = FrameNames::of_process(&stacks, &sources).frames(CodePlace { pc, module: 0 });
         assert!(frames.last().unwrap().function.contains("first_code"), "{frames:?}");
     }
 }

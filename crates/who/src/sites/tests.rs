@@ -8,7 +8,7 @@ use crate::invented::{Events, stacks};
 #[test]
 fn the_site_whose_few_blocks_survive_pins_the_pages_and_the_rest_is_empty() {
     let (stacks, ids) = stacks(&[&[0x100, 0xa], &[0x100, 0xb]]);
-    let mut events = Events::new(Moment::at_time(10_000_000), 20_000_000);
+    let mut events = Events::new(TracePoint::at_time(10_000_000), 20_000_000);
     let mut of_a = Vec::new();
     for at in 0..100_u64 {
         let base = (100 + at * 2) * PAGE;
@@ -34,7 +34,7 @@ fn the_site_whose_few_blocks_survive_pins_the_pages_and_the_rest_is_empty() {
 fn sites_are_grouped_before_pages_are_divided() {
     // Two stacks of 0xa and one of 0xb have blocks in one page: two sites, not three.
     let (stacks, ids) = stacks(&[&[0x100, 0xa], &[0x200, 0xa], &[0x100, 0xb]]);
-    let mut events = Events::new(Moment::at_time(9), 9);
+    let mut events = Events::new(TracePoint::at_time(9), 9);
     for (at, id) in (0..).zip(&ids) {
         events.new_block(0, *id, PAGE + at * 1000, 32);
     }
@@ -51,7 +51,7 @@ fn sites_are_grouped_before_pages_are_divided() {
 #[test]
 fn of_sampled_stacks_the_sums_are_estimated_and_the_heap_is_exact() {
     let (stacks, ids) = stacks(&[&[0xa], &[0xb]]);
-    let mut events = Events::new(Moment::at_time(9), 9);
+    let mut events = Events::new(TracePoint::at_time(9), 9);
     // Each page has four blocks. In every second page the stacks of two are known.
     for page in 1..=10_u64 {
         let known = page % 2 == 0;
@@ -73,7 +73,7 @@ fn of_sampled_stacks_the_sums_are_estimated_and_the_heap_is_exact() {
 #[test]
 fn a_few_stacks_that_could_not_be_walked_are_a_site() {
     let (stacks, ids) = stacks(&[&[0xa]]);
-    let mut events = Events::new(Moment::at_time(9), 9);
+    let mut events = Events::new(TracePoint::at_time(9), 9);
     for at in 0..9_u64 {
         events.new_block(0, ids[0], PAGE + at * 100, 50);
     }
@@ -89,7 +89,7 @@ fn a_few_stacks_that_could_not_be_walked_are_a_site() {
 fn whether_stacks_were_sampled_is_what_the_trace_says() {
     let (stacks, ids) = stacks(&[&[0xa]]);
     let taken = |with: u64, one_stack_in| {
-        let mut events = Events::new(Moment::at_time(9), 9);
+        let mut events = Events::new(TracePoint::at_time(9), 9);
         for at in 0..10_u64 {
             events.new_block(0, if at < with { ids[0] } else { 0 }, PAGE + at * 100, 50);
         }
@@ -181,7 +181,7 @@ fn a_leak_is_named_with_its_rate_and_what_fills_or_is_steady_is_not() {
 #[test]
 fn of_sampled_stacks_the_slope_is_that_of_all_blocks() {
     let (stacks, ids) = stacks(&[&[0xa]]);
-    let mut events = Events::new(Moment::at_time(400), 400);
+    let mut events = Events::new(TracePoint::at_time(400), 400);
     for at in 0..400_u64 {
         events.new_block(at, if at % 4 == 0 { ids[0] } else { 0 }, (10 + at) * PAGE, 1000);
     }

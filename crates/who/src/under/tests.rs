@@ -6,7 +6,7 @@ use allocanary_trace::builder::TraceBuilder;
 use allocanary_trace::coder::Event;
 use allocanary_trace::format::Marks;
 use allocanary_trace::prepare;
-use allocanary_trace::replay::{Moment as Stops, Noted, PlacedBlock, PreparedTrace, ReplayOptions, run};
+use allocanary_trace::replay::{Noted, PlacedBlock, PreparedTrace, ReplayMoment as Stops, ReplayOptions, run};
 use proptest::collection::vec;
 use proptest::prelude::any;
 
@@ -14,8 +14,8 @@ use super::*;
 use crate::tally::LiveBlock;
 
 /// The moment of a stop, whatever its time.
-fn moment() -> Moment {
-    Moment::at_time(0)
+fn moment() -> TracePoint {
+    TracePoint::at_time(0)
 }
 
 /// Replays a trace under the system's allocator until a stop. Returns the placed blocks, and the number of events

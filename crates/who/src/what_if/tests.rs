@@ -54,7 +54,7 @@ fn the_survivors_of_a_site_are_those_that_live_at_the_stop_and_the_site_is_all_t
 #[test]
 fn a_site_has_the_stacks_that_the_table_puts_together() {
     let (table, ids) = invented::stacks(&[&[0x10, 0x20], &[0x11, 0x20], &[0x10]]);
-    let mut events = Events::new(Moment::at_time(9), 10);
+    let mut events = Events::new(TracePoint::at_time(9), 10);
     for (at, id) in ids.iter().enumerate() {
         events.new_block(0, *id, (at as u64 + 1) * 0x1_0000, 100 << at);
     }

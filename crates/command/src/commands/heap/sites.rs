@@ -7,7 +7,7 @@ use std::path::Path;
 use allocanary_contents::{Contents, LeakSite};
 use allocanary_rows::error::{Error, Result};
 use allocanary_trace::reader::Trace;
-use allocanary_who::{By, Folding, FrameNames, Moment, MomentChoice, sites};
+use allocanary_who::{By, Folding, FrameNames, MomentChoice, TracePoint, sites};
 
 /// Opens a trace with stacks.
 pub fn open(file: &Path) -> Result<Trace> {
@@ -27,7 +27,7 @@ pub fn add(contents: &mut Contents, trace: &Trace) -> Result<()> {
     let Some(leaked) = &mut contents.leaked else { return Ok(()) };
     let lost: HashSet<u64> = std::mem::take(&mut leaked.addresses).into_iter().collect();
     let end = MomentChoice::At(u64::MAX);
-    let moment = Moment::of(Some(end), &trace.header.marks, &[])?.expect("a time is a moment");
+    let moment = TracePoint::of(Some(end), &trace.header.marks, &[])?.expect("a time is a moment");
     let (mut taken, ..) = sites::take(trace, moment, false)?;
     taken.blocks.retain(|block| lost.contains(&block.address));
     let stacks = trace.stacks()?;

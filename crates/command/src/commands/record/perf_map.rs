@@ -8,7 +8,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use crate::commands::terminal;
 use allocanary_sys::private;
-use allocanary_trace::format::Header;
+use allocanary_trace::format::TraceHeader;
 use allocanary_who::names::perf_map::{LONGEST, beside};
 
 /// The folder to which runtimes write the maps.
@@ -20,7 +20,7 @@ const FOLDER: &str = "/tmp";
 const TICK: Duration = Duration::from_millis(100);
 
 /// Keeps the map of each trace with stacks, and prints what it kept.
-pub fn keep(made: &[(PathBuf, Header)]) {
+pub fn keep(made: &[(PathBuf, TraceHeader)]) {
     for (path, header) in made.iter().filter(|(_, header)| header.stacks > 0) {
         let map = |pid: u32| Path::new(FOLDER).join(format!("perf-{pid}.map"));
         let parent = made.iter().map(|(_, header)| header).find(|parent| parent.pid == header.parent);

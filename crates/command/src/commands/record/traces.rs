@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::commands::terminal;
 use allocanary_text::units::{Unit, show_duration};
-use allocanary_trace::format::{Header, State};
+use allocanary_trace::format::{TraceEnd, TraceHeader};
 use allocanary_trace::reader::Trace;
 use allocanary_trace::record::TraceFiles;
 use allocanary_trace::stacks::NoRoom;
@@ -17,7 +17,7 @@ pub(super) fn fresh_folder() -> PathBuf {
 }
 
 /// The traces, without those that another user may have put there. Says which these are.
-pub(super) fn traces_of(made: TraceFiles) -> Vec<(PathBuf, Header)> {
+pub(super) fn traces_of(made: TraceFiles) -> Vec<(PathBuf, TraceHeader)> {
     for path in &made.of_others {
         terminal::tell(format_args!(
             "{}: it belongs to another user, who was not recorded: left as it is",
@@ -28,14 +28,14 @@ pub(super) fn traces_of(made: TraceFiles) -> Vec<(PathBuf, Header)> {
 }
 
 /// Prints what was recorded.
-pub(super) fn tell(made: &[(PathBuf, Header)]) {
+pub(super) fn tell(made: &[(PathBuf, TraceHeader)]) {
     for (path, header) in made {
         let span = show_duration(span(header));
         // A packed file is smaller than the header says.
         let size = std::fs::metadata(path).map_or(header.used, |meta| meta.len());
         let (size, resident) = (Unit::Bytes.show(size as f64), Unit::Bytes.show(header.most_resident as f64));
         let why = match header.state {
-            State::Full | State::NoRoom | State::Confined => format!(" ({})", header.state.words()),
+            TraceEnd::Full | TraceEnd::NoRoom | TraceEnd::Confined => format!(" ({})", header.state.words()),
             _ => String::new(),
         };
         let (file, path, command) = (path, path.display(), brief(&header.command));
@@ -48,7 +48,7 @@ pub(super) fn tell(made: &[(PathBuf, Header)]) {
 }
 
 /// Which limit was too small for the stacks of a trace.
-fn lacks(path: &Path, header: &Header) -> &'static str {
+fn lacks(path: &Path, header: &TraceHeader) -> &'static str {
     let frames = Trace::open(path).and_then(|trace| trace.stacks()).map_or(0, |stacks| stacks.nodes.len());
     match NoRoom::of(header.state, frames) {
         NoRoom::Disk => "the disk was full",
@@ -60,12 +60,12 @@ fn lacks(path: &Path, header: &Header) -> &'static str {
 }
 
 /// How long a process was recorded.
-pub(super) fn span(header: &Header) -> Duration {
+pub(super) fn span(header: &TraceHeader) -> Duration {
     Duration::from_nanos(header.nanos(header.last_ticks))
 }
 
 /// The trace with the most events, of one or more.
-pub(super) fn largest(made: &[(PathBuf, Header)]) -> &Path {
+pub(super) fn largest(made: &[(PathBuf, TraceHeader)]) -> &Path {
     &made.iter().max_by_key(|(_, header)| header.used).expect("something was recorded").0
 }
 

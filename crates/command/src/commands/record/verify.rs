@@ -25,7 +25,7 @@ use allocanary_rows::{Candidate, PRELOAD};
 use allocanary_study::session::{Executor, Linked, Roster, Studies, StudyFile, Target, plan};
 use allocanary_sys::private;
 use allocanary_text::units::{Unit, parse_duration};
-use allocanary_trace::format::Header;
+use allocanary_trace::format::TraceHeader;
 
 /// The candidates if the user names none: those of this build.
 pub fn candidates() -> Vec<String> {
@@ -98,7 +98,7 @@ impl Verification {
 
     /// Measures the program, and the replay of each recording's largest trace, under each candidate, and compares. There is one
     /// recording or more.
-    pub fn run(mut self, recordings: &[Vec<(PathBuf, Header)>]) -> Result<ExitCode> {
+    pub fn run(mut self, recordings: &[Vec<(PathBuf, TraceHeader)>]) -> Result<ExitCode> {
         let folder = &self.folder;
         // A run of the program takes about as long as the recorded one.
         let spans = recordings.iter().flatten().map(|(_, header)| span(header));
@@ -133,8 +133,9 @@ impl Verification {
 }
 
 /// A study of the replays of all recordings, each as a workload. Its time limit is the longest one of these.
-fn replays(recordings: &[Vec<(PathBuf, Header)>]) -> Result<StudyFile> {
-    let replay = |made: &Vec<(PathBuf, Header)>| Ok(replay::study(largest(made), &PaceFlags::default(), None)?.study);
+fn replays(recordings: &[Vec<(PathBuf, TraceHeader)>]) -> Result<StudyFile> {
+    let replay =
+        |made: &Vec<(PathBuf, TraceHeader)>| Ok(replay::study(largest(made), &PaceFlags::default(), None)?.study);
     let studies = recordings.iter().map(replay).collect::<Result<Vec<_>>>()?;
     let workloads = studies.iter().flat_map(|study| study.workloads.clone().unwrap_or_default()).collect();
     let longest = studies.into_iter().max_by_key(|study| study.run_timeout.as_deref().and_then(parse_duration));
@@ -150,7 +151,7 @@ fn spread(count: usize, replay: &[Sample]) -> String {
 }
 
 /// If several processes of the program lived at one time: what the replay leaves out of their memory.
-fn beside(real: &[Sample], traces: &[(PathBuf, Header)]) -> String {
+fn beside(real: &[Sample], traces: &[(PathBuf, TraceHeader)]) -> String {
     const SHOWN: usize = 5;
     let counts = real.iter().filter_map(|row| {
         let answer = row.answer.as_ref()?;
@@ -168,7 +169,7 @@ fn beside(real: &[Sample], traces: &[(PathBuf, Header)]) -> String {
     );
     // A process that executes another program has a trace for each program, but is one process. The last trace
     // describes it.
-    let others: BTreeMap<u32, &(PathBuf, Header)> = traces.iter().map(|trace| (trace.1.pid, trace)).collect();
+    let others: BTreeMap<u32, &(PathBuf, TraceHeader)> = traces.iter().map(|trace| (trace.1.pid, trace)).collect();
     let others: Vec<_> = others.into_values().filter(|(_, header)| header.pid != pid).collect();
     for (path, header) in others.iter().take(SHOWN) {
         let (name, resident) =

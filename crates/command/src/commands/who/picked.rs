@@ -42,11 +42,11 @@ pub fn name(found: &SiteReport, flag: &str, text: &str) -> Result<String> {
 mod tests {
     use super::*;
     use allocanary_who::pages::Divided;
-    use allocanary_who::{AllocationSite, By, Moment, MomentChoice};
+    use allocanary_who::{AllocationSite, By, MomentChoice, TracePoint};
 
     fn found(names: &[&str]) -> SiteReport {
         let marks = allocanary_trace::format::Marks::default();
-        let moment = Moment::of(Some(MomentChoice::At(1)), &marks, &[]).unwrap().unwrap();
+        let moment = TracePoint::of(Some(MomentChoice::At(1)), &marks, &[]).unwrap().unwrap();
         let site = |name: &&str| AllocationSite { name: (*name).into(), ..AllocationSite::default() };
         let sites = names.iter().map(site).collect();
         let (pages, notes) = (Divided::default(), Vec::new());

@@ -21,8 +21,8 @@ use allocanary_trace::format::Marks;
 use allocanary_trace::placed::{PAGE, Placed};
 use allocanary_trace::prepare::prepare;
 use allocanary_trace::reader::Trace;
-use allocanary_trace::replay::Moment as Stops;
-use allocanary_who::Moment;
+use allocanary_trace::replay::ReplayMoment as Stops;
+use allocanary_who::TracePoint;
 
 /// The result of a replay.
 pub struct Replayed {
@@ -35,7 +35,7 @@ pub struct Replayed {
 }
 
 /// Replays a trace under a candidate until a moment.
-pub fn replayed(path: &Path, trace: &Trace, candidate: &str, moment: &Moment) -> Result<Replayed> {
+pub fn replayed(path: &Path, trace: &Trace, candidate: &str, moment: &TracePoint) -> Result<Replayed> {
     let asked = format!("--under {candidate}");
     let candidate = named(trace, candidate, &asked)?;
     let replay = Replay::of(path, trace, candidate, moment, asked)?;
@@ -62,7 +62,7 @@ pub struct Replay {
 
 impl Replay {
     /// Prepares the trace. `candidate` is a result of [`named`]. Errors begin with `asked`.
-    pub fn of(path: &Path, trace: &Trace, candidate: String, moment: &Moment, asked: String) -> Result<Replay> {
+    pub fn of(path: &Path, trace: &Trace, candidate: String, moment: &TracePoint, asked: String) -> Result<Replay> {
         // A replay records resident pages of this size.
         let found = sys::page_bytes();
         if found != PAGE {

@@ -4,7 +4,7 @@ use allocanary_who::frame::NamedFrame;
 use allocanary_who::moment::Peak;
 use allocanary_who::pages::{Divided, Share};
 use allocanary_who::slope::Slope;
-use allocanary_who::{By, Moment, MomentChoice};
+use allocanary_who::{By, MomentChoice, TracePoint};
 
 use super::*;
 
@@ -52,7 +52,7 @@ pub fn found() -> SiteReport {
     ];
     SiteReport {
         program: "redis-server".into(),
-        moment: Moment::of(Some(MomentChoice::Idle), &marks, &residents).unwrap().unwrap(),
+        moment: TracePoint::of(Some(MomentChoice::Idle), &marks, &residents).unwrap().unwrap(),
         nanos: 12_300_000_000,
         by: By::Function,
         pages: Divided {
@@ -163,7 +163,7 @@ fn of_a_window_there_is_a_row_of_what_is_older() {
 /// A heading is no wider than the terminal.
 #[test]
 fn a_long_heading_has_two_lines() {
-    let moment = Moment::at_end(Some(1), &[Resident { mark: 3, ranges: Vec::new() }]).unwrap();
+    let moment = TracePoint::at_end(Some(1), &[Resident { mark: 3, ranges: Vec::new() }]).unwrap();
     let window = SiteReport { moment, freed_from_before: Some(5), ..found() };
     let candidate = "jemalloc:narenas=1,dirty_decay_ms=0,muzzy_decay_ms=0,tcache=false".into();
     let under = Under { candidate, found: found() };
