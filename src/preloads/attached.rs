@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 use allocanary_recorder::attached::{AttachedConfig, attach, detach};
 use allocanary_recorder::got::{
-    ATTACH, Changed, DETACH, Definition, LOOK_AGAIN, PatchRequest, Replacement, Reply, STATE_ATTACHED, STATE_DETACHED,
-    STATE_NEVER, Slots, comes_before, definition,
+    ATTACH, Changed, DETACH, Definition, GotSlots, LOOK_AGAIN, PatchRequest, Replacement, Reply, STATE_ATTACHED,
+    STATE_DETACHED, STATE_NEVER, comes_before, definition,
 };
 
 use crate::functions;
@@ -50,7 +50,7 @@ static REPLY: Place<Reply> = Place(UnsafeCell::new(Reply {
 }));
 static FUNCTIONS: Place<[Replacement; NAMES.len()]> =
     Place(UnsafeCell::new([Replacement { name: c"", real: [0; 2], ours: 0 }; NAMES.len()]));
-static SLOTS: Slots = Slots::new();
+static SLOTS: GotSlots = GotSlots::new();
 static STATE: AtomicU32 = AtomicU32::new(STATE_NEVER);
 
 /// The functions of the program, and the functions that replace them. The first five are those that the recorder itself calls, in the

@@ -11,7 +11,7 @@ use crate::judgement::{Advice, Default};
 use crate::remedy::{PasteLine, Remedy, variable};
 use crate::seen::{Libraries, ProcessTraits};
 use crate::subject::Subject;
-use crate::variables::{Effect, VariableSetting, Variables};
+use crate::variables::{VariableEffect, VariableSetting, Variables};
 
 /// The knowledge about one allocator.
 pub(crate) struct Part {
@@ -75,7 +75,7 @@ impl Marks {
 }
 
 /// Which of these allocators of a program read a variable with this value.
-pub(crate) type Reader = fn(&str, &str, Option<&[Flavour]>) -> Option<(Effect, String)>;
+pub(crate) type Reader = fn(&str, &str, Option<&[Flavour]>) -> Option<(VariableEffect, String)>;
 /// A problem of all settings in a variable together. The function argument says whether the program reads a variable.
 pub(crate) type Problem = fn(&[VariableSetting], &str, &dyn Fn(&str) -> bool) -> Option<String>;
 

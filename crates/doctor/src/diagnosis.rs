@@ -12,7 +12,7 @@ use super::page::{TextPage, Tone};
 use super::process::ProcessFacts;
 use super::remedies::{conclusion, remedies};
 use super::seen::{Libraries, ProcessTraits};
-use super::variables::{Effect, Variables};
+use super::variables::{VariableEffect, Variables};
 use allocanary_heap::{Reading, answer};
 use allocanary_sys::proc::kinds::Mappings;
 use allocanary_text::outside::TerminalStyle;
@@ -267,9 +267,9 @@ fn environment(page: &mut TextPage, remarks: &[Remark], subject: Option<&[Flavou
         let sign = if remark.variable.starts_with('/') { " -> " } else { "=" };
         page.verbatim(&format!("{}{sign}{}", remark.variable, remark.value));
         let (word, tone) = match remark.verdict {
-            Effect::Read => ("read", Tone::Good),
-            Effect::Depends => ("depends", Tone::Doubt),
-            Effect::Ignored => ("ignored", Tone::Bad),
+            VariableEffect::Read => ("read", Tone::Good),
+            VariableEffect::Depends => ("depends", Tone::Doubt),
+            VariableEffect::Ignored => ("ignored", Tone::Bad),
         };
         page.item(word, &remark.text, tone);
         for problem in &remark.problems {

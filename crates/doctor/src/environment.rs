@@ -2,7 +2,7 @@
 //! Out: a remark for each variable.
 
 use super::seen::Libraries;
-use super::variables::{Effect, VariableSetting, Variables, perhaps};
+use super::variables::{VariableEffect, VariableSetting, Variables, perhaps};
 use crate::allocators::{ALL, part};
 use crate::flavour::Flavour;
 
@@ -14,7 +14,7 @@ pub struct Remark {
     /// Its value.
     pub value: String,
     /// Whether it has an effect.
-    pub verdict: Effect,
+    pub verdict: VariableEffect,
     /// Which programs read it, or why none does.
     pub text: String,
     /// The settings in it that are refused or overruled.
@@ -34,7 +34,7 @@ pub fn examine(variables: &Variables, subject: Option<&[Flavour]>, libraries: &L
     let remark = |(variable, value): (&String, &String)| {
         let (verdict, text) = reader(variable, value, subject)?;
         let mut problems: Vec<String> = Vec::new();
-        if verdict != Effect::Ignored {
+        if verdict != VariableEffect::Ignored {
             let own = all.iter().filter(|one| one.variable == *variable);
             problems.extend(own.filter_map(|one| one.problem.clone()));
             // A setting can only overrule a setting of the same allocator, and a program may have two allocators.
@@ -43,7 +43,8 @@ pub fn examine(variables: &Variables, subject: Option<&[Flavour]>, libraries: &L
                 None => vec![None],
             };
             for one in each {
-                let read = |name: &str| reader(name, "", one).is_some_and(|(verdict, _)| verdict != Effect::Ignored);
+                let read =
+                    |name: &str| reader(name, "", one).is_some_and(|(verdict, _)| verdict != VariableEffect::Ignored);
                 let found = overruled(&all, variable, &read, one.is_none()).into_iter();
                 let further = ALL.iter().filter_map(|part| (part.variables.problem)(&all, variable, &read));
                 for problem in found.chain(further) {
@@ -81,16 +82,19 @@ fn overruled(all: &[VariableSetting], variable: &str, read: &dyn Fn(&str) -> boo
 pub const PRELOAD: &str = "ALLOCANARY_PRELOAD";
 
 /// Which programs read a variable; `None` if it is not for an allocator.
-fn reader(variable: &str, value: &str, subject: Option<&[Flavour]>) -> Option<(Effect, String)> {
+fn reader(variable: &str, value: &str, subject: Option<&[Flavour]>) -> Option<(VariableEffect, String)> {
     if let Some(found) = ALL.iter().find_map(|part| (part.variables.reader)(variable, value, subject)) {
         return Some(found);
     }
     if ["GOGC", "GOMEMLIMIT"].contains(&variable) {
         let go = subject.is_some_and(|flavours| flavours.contains(&Flavour::Go));
-        return go.then(|| (Effect::Read, "by Go's runtime; its words are not checked here".into()));
+        return go.then(|| (VariableEffect::Read, "by Go's runtime; its words are not checked here".into()));
     }
     if variable == PRELOAD {
-        return Some((Effect::Depends, "read by a preload of allocanary, if the loader took one: see above".into()));
+        return Some((
+            VariableEffect::Depends,
+            "read by a preload of allocanary, if the loader took one: see above".into(),
+        ));
     }
     if variable == "LD_PRELOAD" {
         return preload(value, subject);
@@ -100,22 +104,27 @@ fn reader(variable: &str, value: &str, subject: Option<&[Flavour]>) -> Option<(E
     let upper = variable.to_ascii_uppercase();
     let mut suspects = ALL.iter().flat_map(|part| part.variables.suspects);
     let is_meant = !names().any(|name| name == variable) && suspects.any(|start| upper.starts_with(start));
-    is_meant.then(|| (Effect::Ignored, format!("no allocator that we know of reads it{}", perhaps(&upper, names()))))
+    is_meant.then(|| {
+        (VariableEffect::Ignored, format!("no allocator that we know of reads it{}", perhaps(&upper, names())))
+    })
 }
 
-fn preload(value: &str, subject: Option<&[Flavour]>) -> Option<(Effect, String)> {
+fn preload(value: &str, subject: Option<&[Flavour]>) -> Option<(VariableEffect, String)> {
     let is_one = |path: &&str| ALL.iter().filter_map(|part| part.marks.library).any(|(word, _)| path.contains(word));
     let library = value.split([':', ' ']).find(is_one)?;
     if subject.is_some() {
         let text = "what malloc is bound to stands at the top: a preloaded one, unless the program exports its own";
-        return Some((Effect::Read, text.into()));
+        return Some((VariableEffect::Read, text.into()));
     }
     if library.contains('/') && !library.contains('$') && !std::path::Path::new(library).exists() {
-        return Some((Effect::Ignored, format!("{library} does not exist: the loader says so and goes on without it")));
+        return Some((
+            VariableEffect::Ignored,
+            format!("{library} does not exist: the loader says so and goes on without it"),
+        ));
     }
     let text = "becomes C's malloc of every program that is linked dynamically, and Rust's where it has no allocator of \
                 its own; a preloaded jemalloc reads MALLOC_CONF";
-    Some((Effect::Depends, text.into()))
+    Some((VariableEffect::Depends, text.into()))
 }
 
 #[cfg(test)]
@@ -129,7 +138,7 @@ mod tests {
         examine(&variables, subject, &Libraries::default())
     }
 
-    fn verdict(variable: &str, subject: Option<&[Flavour]>) -> Effect {
+    fn verdict(variable: &str, subject: Option<&[Flavour]>) -> VariableEffect {
         remarks(&[(variable, "narenas:1")], subject)[0].verdict
     }
 
@@ -138,7 +147,7 @@ mod tests {
 
     #[test]
     fn each_jemalloc_reads_its_own_variable() {
-        use Effect::{Depends, Ignored, Read};
+        use VariableEffect::{Depends, Ignored, Read};
         let of = |subject: Option<&[Flavour]>| JEMALLOC_VARIABLES.map(|variable| verdict(variable, subject));
         assert_eq!(of(None), [Depends, Depends, Read]);
         assert_eq!(of(Some(&[RUST, Flavour::Glibc])), [Ignored, Ignored, Read]);
@@ -152,19 +161,20 @@ mod tests {
     fn two_jemallocs_of_one_program_read_a_variable_each() {
         let both = [RUST, Flavour::PlainJemalloc];
         let of = |subject: &[Flavour]| JEMALLOC_VARIABLES.map(|variable| verdict(variable, Some(subject)));
-        assert_eq!(of(&both), [Effect::Ignored, Effect::Depends, Effect::Read]);
+        assert_eq!(of(&both), [VariableEffect::Ignored, VariableEffect::Depends, VariableEffect::Read]);
         assert_eq!(LINKS.map(|(link, _)| verdict(link, Some(&both))), of(&both));
         let set = [("MALLOC_CONF", "narenas:1"), ("_RJEM_MALLOC_CONF", "narenas:2")];
         let found = remarks(&set, Some(&both));
         assert!(found[0].text.starts_with("read by the jemalloc of its C code alone"), "{found:?}");
         assert_eq!(found[0].problems, [""; 0], "they are settings of two allocators");
         assert_eq!(remarks(&[("MALLOC_CONF", "narena:1")], Some(&both))[0].problems.len(), 1);
-        assert_eq!(of(&[INSTALLED, Flavour::PlainJemalloc]), [Effect::Read; 3]);
+        assert_eq!(of(&[INSTALLED, Flavour::PlainJemalloc]), [VariableEffect::Read; 3]);
         // Our preload reads all three, and the program's own jemalloc reads one of them.
         let preloaded = [RUST, INSTALLED];
-        let read_by_main = JEMALLOC_VARIABLES.map(|variable| verdict(variable, Some(&preloaded)) == Effect::Read);
+        let read_by_main =
+            JEMALLOC_VARIABLES.map(|variable| verdict(variable, Some(&preloaded)) == VariableEffect::Read);
         assert_eq!(read_by_main, JEMALLOC_VARIABLES.map(|variable| variable == "_RJEM_MALLOC_CONF"));
-        assert_eq!(of(&[Flavour::Named("mimalloc"), Flavour::PlainJemalloc])[1], Effect::Depends);
+        assert_eq!(of(&[Flavour::Named("mimalloc"), Flavour::PlainJemalloc])[1], VariableEffect::Depends);
     }
 
     #[test]
@@ -184,7 +194,7 @@ mod tests {
 
     #[test]
     fn a_link_counts_for_its_build_and_stands_between_code_and_variable() {
-        use Effect::{Depends, Ignored, Read};
+        use VariableEffect::{Depends, Ignored, Read};
         let of = |subject: Option<&[Flavour]>| LINKS.map(|(link, _)| verdict(link, subject));
         assert_eq!(of(None), [Depends, Depends, Read]);
         assert_eq!(of(Some(&[RUST, Flavour::Glibc])), [Ignored, Ignored, Read]);
@@ -227,7 +237,7 @@ mod tests {
         assert_eq!(remarks(&[("GOGC", "50")], None), []);
         assert_eq!(remarks(&[("GOGC", "50")], Some(&[Flavour::Glibc])), []);
         let found = remarks(&[("GOGC", "50"), ("MALLOC_ARENA_MAX", "1")], Some(&[Flavour::Go]));
-        assert_eq!((found[0].verdict, found[1].verdict), (Effect::Read, Effect::Ignored));
+        assert_eq!((found[0].verdict, found[1].verdict), (VariableEffect::Read, VariableEffect::Ignored));
         assert_eq!(found[1].text, "this program has Go's runtime");
     }
 
@@ -236,7 +246,7 @@ mod tests {
         let set = [("GLIBC_TUNABLES", "glibc.malloc.arena_max=5"), ("MALLOC_ARENA_MAX", "3")];
         let found = remarks(&set, None);
         assert_eq!(found[1].problems, ["arena_max 3 is overruled by GLIBC_TUNABLES, which says 5"]);
-        assert_eq!(remarks(&set, Some(&[RUST, Flavour::Glibc]))[0].verdict, Effect::Depends);
+        assert_eq!(remarks(&set, Some(&[RUST, Flavour::Glibc]))[0].verdict, VariableEffect::Depends);
         assert_eq!(remarks(&[("GLIBC_TUNABLES", "glibc.rtld.nns=5")], None), []);
     }
 
@@ -245,7 +255,7 @@ mod tests {
         let found =
             remarks(&[("MALLOC_TRIM_THRESHOLD", "1"), ("PATH", "/bin"), ("JEMALLOC_SYS_WITH_LG_PAGE", "16")], None);
         assert_eq!(found.len(), 2);
-        assert!(found.iter().all(|remark| remark.verdict == Effect::Ignored));
+        assert!(found.iter().all(|remark| remark.verdict == VariableEffect::Ignored));
         assert!(found[0].text.contains("while jemalloc is built"));
         assert!(found[1].text.ends_with("; perhaps MALLOC_TRIM_THRESHOLD_"), "{}", found[1].text);
         assert_eq!(remarks(&[("MIMALLOC_PURGE_DELAY", "0")], Some(&[RUST]))[0].text, "this program has jemalloc");
@@ -254,7 +264,7 @@ mod tests {
     #[test]
     fn a_preloaded_allocator_is_told_from_other_libraries() {
         assert_eq!(remarks(&[("LD_PRELOAD", "/lib/libfoo.so")], None), []);
-        assert_eq!(remarks(&[("LD_PRELOAD", "libjemalloc.so.2")], None)[0].verdict, Effect::Depends);
+        assert_eq!(remarks(&[("LD_PRELOAD", "libjemalloc.so.2")], None)[0].verdict, VariableEffect::Depends);
         assert!(remarks(&[("LD_PRELOAD", "/no/libjemalloc.so.2")], None)[0].text.contains("does not exist"));
     }
 }

@@ -40,4 +40,4 @@ pub mod variables;
 pub use allocators::jemalloc::builds::own_variable;
 pub use allocators::jemalloc::links::links;
 pub use flavour::Flavour;
-pub use variables::{Effect, Variables};
+pub use variables::{VariableEffect, Variables};

@@ -11,7 +11,7 @@ use super::host::Surroundings;
 use super::identify::{identify, libc};
 use super::identity::file_name;
 use super::notice::notices;
-use super::process::{MappedFile, Maps, Memory, ProcessFacts};
+use super::process::{MappedFile, Maps, MemorySizes, ProcessFacts};
 use super::seen::{ProcessTraits, is_overwritten, jdk};
 use super::signs::{ProgramFile, Signs};
 use super::variables::Variables;
@@ -44,9 +44,9 @@ impl ProcessFacts {
         // This fails without the right to read its memory. In that case reading the environment has failed before.
         let live = LiveProcess::open_until(pid, Instant::now().checked_add(DEADLINE)).ok();
         let parts = live.as_ref().map(|live| parts(&mappings, live)).filter(|parts| parts.rss() > 0);
-        let memory = Memory::of(&ProcStatus::parse(&status));
+        let memory = MemorySizes::of(&ProcStatus::parse(&status));
         // Resident memory is the sum of the parts, so that the page's figures add up.
-        let memory = Memory { rss: parts.map(|parts| parts.rss()).or(memory.rss), ..memory };
+        let memory = MemorySizes { rss: parts.map(|parts| parts.rss()).or(memory.rss), ..memory };
         let identity = identify(&program, &libraries);
         let notices = live.map(|memory| notices(&memory)).unwrap_or_default();
         let of_main = notices.iter().find(|notice| notice.file == identity.main.file && notice.refused.is_none());

@@ -22,7 +22,7 @@ pub struct ProcessFacts {
     /// Its allocators.
     pub identity: ProcessAllocators,
     /// Resident memory by kind, and the number of threads.
-    pub memory: Memory,
+    pub memory: MemorySizes,
     /// Resident memory by kind of mapping; `None` if it may not be read.
     pub parts: Option<Mappings>,
     /// Its mappings.
@@ -39,7 +39,7 @@ pub struct ProcessFacts {
 
 /// Sizes in bytes; `None` if the kernel does not report them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Memory {
+pub struct MemorySizes {
     /// Resident memory of all kinds.
     pub rss: Option<u64>,
     /// Resident memory without a file: heaps and stacks.
@@ -76,11 +76,11 @@ pub struct MappedFile {
     pub to: u64,
 }
 
-impl Memory {
+impl MemorySizes {
     /// The sizes in the text of `status`.
-    pub(crate) fn of(status: &ProcStatus) -> Memory {
+    pub(crate) fn of(status: &ProcStatus) -> MemorySizes {
         let ProcStatus { resident, anonymous, files, shared, threads, .. } = *status;
-        Memory { rss: resident, anonymous, file: files, shmem: shared, threads }
+        MemorySizes { rss: resident, anonymous, file: files, shmem: shared, threads }
     }
 }
 

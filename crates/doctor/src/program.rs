@@ -17,7 +17,7 @@ use super::flavour::Flavour;
 use super::identify::{identify, leaves_malloc};
 use super::installed::cache;
 use super::signs::ProgramFile;
-use super::variables::Effect;
+use super::variables::VariableEffect;
 use allocanary_process::file::of_host as open;
 use allocanary_process::{Opened, What, file_of, link};
 use allocanary_sys::input;
@@ -70,8 +70,8 @@ impl StartableProgram {
     }
 
     /// Whether the environment can give settings to its own allocator.
-    pub fn reads_settings(&self) -> Effect {
-        if self.own.has_settings() { Effect::Read } else { Effect::Ignored }
+    pub fn reads_settings(&self) -> VariableEffect {
+        if self.own.has_settings() { VariableEffect::Read } else { VariableEffect::Ignored }
     }
 }
 

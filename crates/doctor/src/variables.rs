@@ -15,7 +15,7 @@ pub type Variables = BTreeMap<String, String>;
 
 /// Whether a variable has an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effect {
+pub enum VariableEffect {
     /// It is read.
     Read,
     /// It depends on the program.
@@ -82,9 +82,9 @@ pub fn perhaps<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> St
 }
 
 /// The remark on a variable that none of a program's allocators reads.
-pub(crate) fn not_here(flavours: &[Flavour]) -> (Effect, String) {
+pub(crate) fn not_here(flavours: &[Flavour]) -> (VariableEffect, String) {
     let names: Vec<&str> = flavours.iter().map(|flavour| flavour.name()).collect();
-    (Effect::Ignored, format!("this program has {}", names.join(" and ")))
+    (VariableEffect::Ignored, format!("this program has {}", names.join(" and ")))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use allocanary_doctor::environment::examine;
 use allocanary_doctor::host::Surroundings;
 use allocanary_doctor::process::ProcessFacts;
 use allocanary_doctor::remedies::{Gives, Remedy, remedies};
-use allocanary_doctor::{Effect, Flavour};
+use allocanary_doctor::{Flavour, VariableEffect};
 use allocanary_heap::counters::{self, CounterPlace, Counters, Remote};
 use allocanary_heap::{LiveProcess, ReadMode, Reading, Shares, take_with};
 use allocanary_profile::reader::is_profiled;
@@ -197,7 +197,7 @@ fn identity(process: &ProcessFacts) -> ProcessIdentity {
     let flavours = process.identity.flavours();
     let read = examine(&process.variables, Some(&flavours), &process.seen.libraries).into_iter();
     let mut settings: Vec<String> = read
-        .filter(|remark| remark.verdict == Effect::Read)
+        .filter(|remark| remark.verdict == VariableEffect::Read)
         .map(|remark| cut(&format!("{}={}", remark.variable, remark.value)))
         .collect();
     settings.extend(process.seen.code.iter().map(|(key, value)| cut(&format!("{key}={value}"))));

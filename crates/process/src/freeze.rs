@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use allocanary_sys::proc::pids::tids;
 use allocanary_sys::proc::{ProcStatus, Stat};
 
-use crate::ptrace::{Blocked, Stop, detach, ends_call, hide, interrupt, seize, stopped};
+use crate::ptrace::{Blocked, StopState, detach, ends_call, hide, interrupt, seize, stopped};
 use crate::trouble::ProcessTrouble;
 
 /// How long a thread may take to stop. A thread that takes longer waits for a device or a file system. The other
@@ -97,16 +97,16 @@ impl Frozen {
         let until = Instant::now() + PATIENCE;
         loop {
             match stopped(tid) {
-                Ok(Stop::By(signal)) => {
+                Ok(StopState::By(signal)) => {
                     self.threads.insert(tid, Some(signal));
                     return Ok(());
                 }
-                Ok(Stop::Ended) => {
+                Ok(StopState::Ended) => {
                     self.threads.remove(&tid);
                     return Ok(());
                 }
-                Ok(Stop::NotYet) if Instant::now() < until => std::thread::sleep(Duration::from_micros(50)),
-                Ok(Stop::NotYet | Stop::AtCall) => {
+                Ok(StopState::NotYet) if Instant::now() < until => std::thread::sleep(Duration::from_micros(50)),
+                Ok(StopState::NotYet | StopState::AtCall) => {
                     let error = io::Error::new(io::ErrorKind::TimedOut, format!("thread {tid} does not stop"));
                     return Err(self.trouble("stopping it", error));
                 }
@@ -140,7 +140,7 @@ impl Frozen {
 impl Drop for Frozen {
     fn drop(&mut self) {
         for (&tid, &signal) in &self.threads {
-            let late = || if let Ok(Stop::By(signal)) = stopped(tid) { Some(signal) } else { None };
+            let late = || if let Ok(StopState::By(signal)) = stopped(tid) { Some(signal) } else { None };
             // Only a stopped thread can be released. The kernel releases the others when the tracing thread ends.
             let Some(signal) = signal.or_else(late) else { continue };
             if !self.has_signal(tid, signal) {

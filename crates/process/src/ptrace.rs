@@ -246,7 +246,7 @@ pub fn hide(_tid: u32) -> io::Result<()> {
 
 /// The state of a thread that was told to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stop {
+pub enum StopState {
     /// The thread still runs.
     NotYet,
     /// The thread has ended.
@@ -258,16 +258,16 @@ pub enum Stop {
 }
 
 /// Whether a traced thread has stopped. Does not wait.
-pub fn stopped(tid: u32) -> io::Result<Stop> {
+pub fn stopped(tid: u32) -> io::Result<StopState> {
     let mut status = 0;
     // SAFETY: the kernel writes to `status`, which lives until the call returns.
     match unsafe { libc::waitpid(tid as libc::pid_t, &mut status, libc::__WALL | libc::WNOHANG) } {
-        0 => Ok(Stop::NotYet),
+        0 => Ok(StopState::NotYet),
         -1 => Err(io::Error::last_os_error()),
-        _ if !libc::WIFSTOPPED(status) => Ok(Stop::Ended),
-        _ if status >> 16 == libc::PTRACE_EVENT_STOP => Ok(Stop::By(0)),
-        _ if libc::WSTOPSIG(status) == libc::SIGTRAP | 0x80 => Ok(Stop::AtCall),
-        _ => Ok(Stop::By(libc::WSTOPSIG(status))),
+        _ if !libc::WIFSTOPPED(status) => Ok(StopState::Ended),
+        _ if status >> 16 == libc::PTRACE_EVENT_STOP => Ok(StopState::By(0)),
+        _ if libc::WSTOPSIG(status) == libc::SIGTRAP | 0x80 => Ok(StopState::AtCall),
+        _ => Ok(StopState::By(libc::WSTOPSIG(status))),
     }
 }
 

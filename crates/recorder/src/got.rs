@@ -4,8 +4,8 @@
 //!
 //! 1. `module` reads a module as the loader has it in memory: its symbols and relocations.
 //! 2. [`definition()`] finds the module that defines a function: the first one in the list, as the loader does.
-//! 3. [`Slots::change`] stores another function's address in each word that has the address of a given function.
-//!    [`Slots::put_back`] restores the words.
+//! 3. [`GotSlots::change`] stores another function's address in each word that has the address of a given function.
+//!    [`GotSlots::put_back`] restores the words.
 //! 4. [`PatchRequest`] and [`Reply`] pass between a command outside the process and the recorder inside.
 //!
 //! Only x86-64 is supported: on other processors no word is found.
@@ -19,4 +19,4 @@ mod slots;
 
 pub use definition::{Definition, comes_before, definition};
 pub use request::{ATTACH, DETACH, LOOK_AGAIN, PatchRequest, Reply, STATE_ATTACHED, STATE_DETACHED, STATE_NEVER};
-pub use slots::{Changed, PutBack, Replacement, Slots};
+pub use slots::{Changed, GotSlots, PutBack, Replacement};

@@ -26,7 +26,7 @@ const REGION: u64 = 5;
 /// A live block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlacedBlock {
-    /// Its slot: see [`Slots`](crate::prepare::Slots).
+    /// Its slot: see [`FreeSlots`](crate::prepare::FreeSlots).
     pub slot: u32,
     /// Its address.
     pub address: u64,

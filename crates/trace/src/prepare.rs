@@ -27,7 +27,7 @@ use allocanary_sys::private;
 pub use self::elsewhere::Elsewhere;
 use self::place::Folders;
 pub use self::place::VARIABLES;
-pub use self::slots::Slots;
+pub use self::slots::FreeSlots;
 use self::writer::Writer;
 use crate::error::{Error, Result};
 use crate::format::Marks;

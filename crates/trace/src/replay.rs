@@ -64,7 +64,7 @@ pub struct ReplayOptions {
 }
 
 /// A replay at a stop. No thread works at this time.
-pub struct Stop<'a> {
+pub struct ReplayStop<'a> {
     /// Where it stops.
     pub moment: ReplayMoment,
     /// Live bytes.
@@ -74,7 +74,7 @@ pub struct Stop<'a> {
     region: Option<Range<u64>>,
 }
 
-impl Stop<'_> {
+impl ReplayStop<'_> {
     /// The blocks that live at this stop.
     pub fn blocks(&self) -> impl Iterator<Item = PlacedBlock> {
         self.table.iter().enumerate().filter_map(|(slot, entry)| {
@@ -86,7 +86,7 @@ impl Stop<'_> {
 
 /// The result of a replay.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Replayed {
+pub struct ReplayResult {
     /// Operations.
     pub operations: u64,
     /// The wall time of the replay, without the pauses at its stops, where memory is read.
@@ -141,8 +141,8 @@ pub fn run<A: GlobalAlloc + Sync>(
     prepared: &PreparedTrace,
     allocator: &A,
     options: ReplayOptions,
-    stop: &mut dyn FnMut(&Stop<'_>),
-) -> Result<Replayed> {
+    stop: &mut dyn FnMut(&ReplayStop<'_>),
+) -> Result<ReplayResult> {
     run_with(prepared, allocator, None, options, stop)
 }
 
@@ -153,8 +153,8 @@ pub fn run_with<A: GlobalAlloc + Sync>(
     allocator: &A,
     pool: Option<&Pool<'_>>,
     options: ReplayOptions,
-    stop: &mut dyn FnMut(&Stop<'_>),
-) -> Result<Replayed> {
+    stop: &mut dyn FnMut(&ReplayStop<'_>),
+) -> Result<ReplayResult> {
     let no_memory = || Error::new("no memory for the replay's tables");
     let table = Anonymous::<Entry>::new(prepared.slots).ok_or_else(no_memory)?;
     let remaining = Anonymous::<AtomicU32>::new(prepared.epochs as usize).ok_or_else(no_memory)?;
@@ -237,7 +237,7 @@ pub fn run_with<A: GlobalAlloc + Sync>(
     };
     match failed {
         Some(problem) => Err(Error::new(problem)),
-        None => Ok(Replayed {
+        None => Ok(ReplayResult {
             operations: prepared.operations,
             active,
             verified: shared.verified.load(SeqCst),
@@ -308,7 +308,7 @@ struct Conductor<'a, A, R: Iterator<Item = LaneRecord>, D> {
     /// The next mark.
     mark: usize,
     watch: Watch,
-    stop: &'a mut dyn FnMut(&Stop<'_>),
+    stop: &'a mut dyn FnMut(&ReplayStop<'_>),
     drop_pages: D,
     /// A thread could not be started.
     error: Option<Error>,
@@ -345,7 +345,7 @@ impl<A: GlobalAlloc + Sync, R: Iterator<Item = LaneRecord>, D: Fn()> Conductor<'
             self.watch.mark(mark.what);
             if let Some(moment) = ReplayMoment::of(mark.what) {
                 let region = shared.pool.map(Pool::region);
-                (self.stop)(&Stop { moment, live: mark.live, table: shared.table, region });
+                (self.stop)(&ReplayStop { moment, live: mark.live, table: shared.table, region });
             }
             shared.paused.fetch_add(stopped.elapsed().as_nanos() as u64, SeqCst);
             self.mark += 1;

@@ -8,7 +8,7 @@ use allocanary_trace::coder::AllocFunction;
 use allocanary_trace::error::{Error, Result};
 use allocanary_trace::merge::{At, Sink, merge};
 use allocanary_trace::placed::Placed;
-use allocanary_trace::prepare::Slots;
+use allocanary_trace::prepare::FreeSlots;
 use allocanary_trace::reader::Trace;
 use allocanary_trace::stacks::{Resident, StackId};
 
@@ -37,7 +37,7 @@ pub fn take(
     placed: &Placed,
 ) -> Result<(BlockTally, Resident)> {
     let tally = Tally::new(moment.behind(events), by_thread, Span::of(trace));
-    let mut slotted = Slotted { tally, slots: Slots::default() };
+    let mut slotted = Slotted { tally, slots: FreeSlots::default() };
     merge(trace, &mut slotted)?;
     let mut taken = BlockTally { one_stack_in: trace.header.stacks.max(1), ..slotted.tally.taken() };
     put(&mut taken, placed).map_err(|error| Error::new(format!("{}: {error}", trace.path().display())))?;
@@ -68,7 +68,7 @@ fn put(taken: &mut BlockTally, placed: &Placed) -> std::result::Result<(), Strin
 /// Counts events. The address of a block is its slot.
 struct Slotted {
     tally: Tally,
-    slots: Slots,
+    slots: FreeSlots,
 }
 
 impl Sink for Slotted {

@@ -11,7 +11,7 @@ use allocanary_facts::setting::SettingKind;
 use allocanary_rows::sample::{HEAP_PEAK, MOST_ANON};
 use allocanary_trace::format::Marks;
 use allocanary_trace::prepare::open_elsewhere;
-use allocanary_trace::replay::{self, Global, Noted, Pool, ReplayMoment, ReplayOptions, Stop};
+use allocanary_trace::replay::{self, Global, Noted, Pool, ReplayMoment, ReplayOptions, ReplayStop};
 
 /// The workload.
 pub const WORKLOAD: Workload = Workload {
@@ -89,7 +89,7 @@ fn run(setup: &Setup, stage: &mut dyn WorkloadStage) -> Result<Outcome, String> 
         None => None,
     };
     let mut problem = None;
-    let mut stop = |stop: &Stop<'_>| {
+    let mut stop = |stop: &ReplayStop<'_>| {
         if stop.moment == ReplayMoment::Idle {
             std::thread::sleep(idle);
         }

@@ -15,7 +15,7 @@ use std::marker::PhantomData;
 use std::time::{Duration, Instant};
 
 use allocanary_heap::Memory;
-use allocanary_heap::ptrace::{self, Blocked, Resume, Stop};
+use allocanary_heap::ptrace::{self, Blocked, Resume, StopState};
 use allocanary_sys::proc::ProcStatus;
 use allocanary_sys::proc::pids::tids;
 use libc::user_regs_struct as Registers;
@@ -237,18 +237,18 @@ impl<'a> Borrowed<'a> {
             self.resume(Resume::Freely, 0)?;
             step();
             let mut stop = self.next(Some(Instant::now() + patience))?;
-            let asked = stop == Stop::NotYet;
+            let asked = stop == StopState::NotYet;
             if asked {
                 let _ = ptrace::interrupt(self.tid);
                 stop = self.next(None)?;
             }
             step();
             match stop {
-                Stop::By(signal) if signal == notice => match self.result()? {
+                StopState::By(signal) if signal == notice => match self.result()? {
                     NOTHING => {}
                     result => return Ok(result),
                 },
-                Stop::By(0) if asked && sleeps(&self.registers()?) => {
+                StopState::By(0) if asked && sleeps(&self.registers()?) => {
                     let waited = begun.elapsed();
                     if one_lock_at_a_time && is_at_lock(&self.registers()?) && self.holds_nothing() {
                         return Err(Refusal::Locked { pid: self.pid, tid: self.tid, waited });
@@ -256,9 +256,9 @@ impl<'a> Borrowed<'a> {
                     self.left = true;
                     return Err(Refusal::Left { pid: self.pid, tid: self.tid, waited });
                 }
-                Stop::By(0) | Stop::AtCall | Stop::NotYet => {}
-                Stop::By(signal) => return Err(self.fault(signal)),
-                Stop::Ended => return Err(Refusal::Ended(self.pid)),
+                StopState::By(0) | StopState::AtCall | StopState::NotYet => {}
+                StopState::By(signal) => return Err(self.fault(signal)),
+                StopState::Ended => return Err(Refusal::Ended(self.pid)),
             }
         }
     }
@@ -292,10 +292,10 @@ impl<'a> Borrowed<'a> {
         resumed.map_err(|error| Refusal::of(self.pid, "letting a thread go on", error))
     }
 
-    /// The next stop that is not caused by a signal from outside; [`Stop::NotYet`] if there is none until then. SIGSTOP cannot be masked,
+    /// The next stop that is not caused by a signal from outside; [`StopState::NotYet`] if there is none until then. SIGSTOP cannot be masked,
     /// so the thread gets it: the process stops, and this thread continues. A signal that somebody has sent with the number of a fault is
     /// kept for later.
-    fn next(&mut self, until: Option<Instant>) -> Result<Stop, Refusal> {
+    fn next(&mut self, until: Option<Instant>) -> Result<StopState, Refusal> {
         loop {
             // Each wait has a time limit, so that the thread's state is checked again and again.
             let time = until.map_or(PATIENCE, |until| until.saturating_duration_since(Instant::now()));
@@ -303,15 +303,15 @@ impl<'a> Borrowed<'a> {
             let stop = stopping::wait(&mut thread, time)
                 .map_err(|error| Refusal::of(self.pid, "waiting for a thread", error))?;
             match stop {
-                Stop::NotYet if until.is_none() => {}
-                Stop::By(signal) if signal == self.prepared.notice => return Ok(stop),
-                Stop::By(libc::SIGSTOP) => self.resume(Resume::Freely, libc::SIGSTOP)?,
-                Stop::By(signal) if signal != 0 && !ptrace::is_fault(self.tid).unwrap_or(true) => {
+                StopState::NotYet if until.is_none() => {}
+                StopState::By(signal) if signal == self.prepared.notice => return Ok(stop),
+                StopState::By(libc::SIGSTOP) => self.resume(Resume::Freely, libc::SIGSTOP)?,
+                StopState::By(signal) if signal != 0 && !ptrace::is_fault(self.tid).unwrap_or(true) => {
                     self.kept.push(signal);
                     self.resume(Resume::Freely, 0)?;
                 }
                 stop => {
-                    self.ended |= stop == Stop::Ended;
+                    self.ended |= stop == StopState::Ended;
                     return Ok(stop);
                 }
             }

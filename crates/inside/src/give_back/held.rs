@@ -3,7 +3,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use allocanary_heap::ptrace::{self, Stop};
+use allocanary_heap::ptrace::{self, StopState};
 use allocanary_sys::proc::ProcStatus;
 use libc::user_regs_struct as Registers;
 
@@ -45,7 +45,7 @@ pub struct Traced {
 }
 
 impl Tracee for Traced {
-    fn stopped(&mut self) -> io::Result<Stop> {
+    fn stopped(&mut self) -> io::Result<StopState> {
         ptrace::stopped(self.tid)
     }
 

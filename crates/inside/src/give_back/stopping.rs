@@ -5,7 +5,7 @@
 use std::io;
 use std::time::Duration;
 
-use allocanary_heap::ptrace::Stop;
+use allocanary_heap::ptrace::StopState;
 
 /// If a thread does not stop within this time, it waits for a device or a file system, or has no processor. It is not
 /// borrowed.
@@ -17,7 +17,7 @@ const LAST: Duration = Duration::from_secs(20);
 /// The thread that is traced.
 pub trait Tracee {
     /// Whether it has stopped.
-    fn stopped(&mut self) -> io::Result<Stop>;
+    fn stopped(&mut self) -> io::Result<StopState>;
     /// Releases it from a stop, with a signal that it was about to get, or 0. If the stop has ended a call, the thread makes the
     /// call again.
     fn let_go(&mut self, signal: i32);
@@ -41,26 +41,26 @@ pub enum StopOutcome {
 /// Waits until a thread that was asked to stop has done so.
 pub fn stop(thread: &mut dyn Tracee) -> io::Result<StopOutcome> {
     let (stop, is_late) = match wait(thread, PATIENCE)? {
-        Stop::NotYet => (wait(thread, LAST)?, true),
+        StopState::NotYet => (wait(thread, LAST)?, true),
         stop => (stop, false),
     };
     let signal = match stop {
-        Stop::NotYet => return Ok(StopOutcome::Never),
-        Stop::Ended => return Ok(StopOutcome::Gone),
-        Stop::By(0) if !is_late => return Ok(StopOutcome::Still),
-        Stop::By(signal) => signal,
-        Stop::AtCall => 0,
+        StopState::NotYet => return Ok(StopOutcome::Never),
+        StopState::Ended => return Ok(StopOutcome::Gone),
+        StopState::By(0) if !is_late => return Ok(StopOutcome::Still),
+        StopState::By(signal) => signal,
+        StopState::AtCall => 0,
     };
     thread.let_go(signal);
     Ok(if is_late { StopOutcome::Late } else { StopOutcome::Gone })
 }
 
-/// Waits until a thread stops. [`Stop::NotYet`] if it has not stopped within `time`.
-pub fn wait(thread: &mut dyn Tracee, time: Duration) -> io::Result<Stop> {
+/// Waits until a thread stops. [`StopState::NotYet`] if it has not stopped within `time`.
+pub fn wait(thread: &mut dyn Tracee, time: Duration) -> io::Result<StopState> {
     let (mut pause, mut waited) = (Duration::from_micros(20), Duration::ZERO);
     loop {
         match thread.stopped()? {
-            Stop::NotYet if waited < time => {
+            StopState::NotYet if waited < time => {
                 waited += thread.pause(pause);
                 pause = (pause * 2).min(Duration::from_millis(1));
             }
@@ -75,14 +75,14 @@ mod tests {
 
     /// A thread that stops after some time or never, and the signal with which it was released.
     struct Scripted {
-        stops: Option<(Duration, Stop)>,
+        stops: Option<(Duration, StopState)>,
         now: Duration,
         let_go: Vec<i32>,
     }
 
     impl Tracee for Scripted {
-        fn stopped(&mut self) -> io::Result<Stop> {
-            Ok(self.stops.filter(|(at, _)| self.now >= *at).map_or(Stop::NotYet, |(_, stop)| stop))
+        fn stopped(&mut self) -> io::Result<StopState> {
+            Ok(self.stops.filter(|(at, _)| self.now >= *at).map_or(StopState::NotYet, |(_, stop)| stop))
         }
 
         fn let_go(&mut self, signal: i32) {
@@ -95,7 +95,7 @@ mod tests {
         }
     }
 
-    fn after(ms: u64, stop: Stop) -> (StopOutcome, Vec<i32>) {
+    fn after(ms: u64, stop: StopState) -> (StopOutcome, Vec<i32>) {
         let mut thread =
             Scripted { stops: Some((Duration::from_millis(ms), stop)), now: Duration::ZERO, let_go: Vec::new() };
         (super::stop(&mut thread).unwrap(), thread.let_go)
@@ -103,21 +103,21 @@ mod tests {
 
     #[test]
     fn a_thread_that_stops_in_time_stands_still_for_us() {
-        assert_eq!(after(0, Stop::By(0)), (StopOutcome::Still, vec![]));
-        assert_eq!(after(1_900, Stop::By(0)), (StopOutcome::Still, vec![]));
+        assert_eq!(after(0, StopState::By(0)), (StopOutcome::Still, vec![]));
+        assert_eq!(after(1_900, StopState::By(0)), (StopOutcome::Still, vec![]));
     }
 
     #[test]
     fn one_that_stops_too_late_or_at_a_signal_is_let_go_in_its_stop() {
-        assert_eq!(after(2_500, Stop::By(0)), (StopOutcome::Late, vec![0]));
-        assert_eq!(after(2_500, Stop::By(10)), (StopOutcome::Late, vec![10]));
-        assert_eq!(after(3, Stop::By(10)), (StopOutcome::Gone, vec![10]));
-        assert_eq!(after(3, Stop::AtCall), (StopOutcome::Gone, vec![0]));
-        assert_eq!(after(3_000, Stop::Ended), (StopOutcome::Gone, vec![]));
+        assert_eq!(after(2_500, StopState::By(0)), (StopOutcome::Late, vec![0]));
+        assert_eq!(after(2_500, StopState::By(10)), (StopOutcome::Late, vec![10]));
+        assert_eq!(after(3, StopState::By(10)), (StopOutcome::Gone, vec![10]));
+        assert_eq!(after(3, StopState::AtCall), (StopOutcome::Gone, vec![0]));
+        assert_eq!(after(3_000, StopState::Ended), (StopOutcome::Gone, vec![]));
     }
 
     #[test]
     fn one_that_never_stops_cannot_be_let_go_and_that_is_told() {
-        assert_eq!(after(60_000, Stop::By(0)), (StopOutcome::Never, vec![]));
+        assert_eq!(after(60_000, StopState::By(0)), (StopOutcome::Never, vec![]));
     }
 }

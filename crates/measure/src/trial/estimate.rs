@@ -36,7 +36,7 @@ impl Word {
 
 /// The memory of changed replicas as a share of that of unchanged ones.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Effect {
+pub struct MemoryShare {
     /// The ratio.
     pub ratio: f64,
     /// The lower bound of its 95 % interval.
@@ -58,7 +58,7 @@ const LEAST_SPREAD: f64 = 0.005;
 
 /// The effect, from logarithms. `spread_of` are further groups of unchanged replicas; they count only for the spread. `None` if there
 /// is no changed or no other replica, or if no group shows a spread.
-pub fn effect(changed: &[f64], others: &[f64], spread_of: &[&[f64]]) -> Option<Effect> {
+pub fn effect(changed: &[f64], others: &[f64], spread_of: &[&[f64]]) -> Option<MemoryShare> {
     let (mut squares, mut freedom) = (0.0, 0);
     for group in [changed, others].iter().chain(spread_of).filter(|group| group.len() > 1) {
         let middle = mean(group)?;
@@ -72,10 +72,10 @@ pub fn effect(changed: &[f64], others: &[f64], spread_of: &[&[f64]]) -> Option<E
     let spread = (squares / freedom as f64).sqrt().max(LEAST_SPREAD);
     let error = spread * (1.0 / changed.len() as f64 + 1.0 / others.len() as f64).sqrt();
     let off = student(freedom) * error;
-    Some(Effect { ratio: apart.exp(), low: (apart - off).exp(), high: (apart + off).exp(), spread, freedom })
+    Some(MemoryShare { ratio: apart.exp(), low: (apart - off).exp(), high: (apart + off).exp(), spread, freedom })
 }
 
-impl Effect {
+impl MemoryShare {
     /// The verdict for this effect. A difference below the share `margin` does not matter.
     pub fn word(&self, margin: f64) -> Word {
         let (least, most) = (1.0 - margin, 1.0 + margin);
@@ -133,7 +133,8 @@ mod tests {
 
     #[test]
     fn the_words_are_by_the_interval_and_the_margin() {
-        let of = |low: f64, ratio: f64, high: f64| Effect { ratio, low, high, spread: 0.01, freedom: 3 }.word(0.05);
+        let of =
+            |low: f64, ratio: f64, high: f64| MemoryShare { ratio, low, high, spread: 0.01, freedom: 3 }.word(0.05);
         assert_eq!(of(0.97, 1.0, 1.03), Word::Equal);
         assert_eq!(of(0.96, 0.97, 0.98), Word::Equal, "it is less, and it makes no difference");
         assert_eq!(of(0.70, 0.80, 0.92), Word::Better);

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::trial::estimate::{Effect, Word, effect, mean};
+use crate::trial::estimate::{MemoryShare, Word, effect, mean};
 use crate::trial::replicas::{Level, Replica};
 use crate::trial::target::{Target, Variable};
 
@@ -18,7 +18,7 @@ pub struct Trial {
     /// The word. It is `Undecided` if there is a doubt.
     pub word: Word,
     /// The effect, if there is an interval.
-    pub effect: Option<Effect>,
+    pub effect: Option<MemoryShare>,
     /// The share that makes no difference.
     #[serde(rename = "tolerance_ratio")]
     pub tolerance: f64,
@@ -180,7 +180,7 @@ fn place<'a>(target: &Target, pod: &'a str, node: &'a str) -> &'a str {
 }
 
 /// The effect, by differences or by levels.
-fn compare(members: &[Member], target: &Target, doubts: &mut Vec<String>) -> (Compared, Option<Effect>) {
+fn compare(members: &[Member], target: &Target, doubts: &mut Vec<String>) -> (Compared, Option<MemoryShare>) {
     let after = |part: ReplicaRole| {
         members.iter().filter(move |one| one.part == part).filter_map(|one| Some((one, one.after?.log)))
     };

@@ -36,13 +36,13 @@ struct Slot {
 }
 
 /// The words that are changed.
-pub struct Slots {
+pub struct GotSlots {
     count: AtomicUsize,
     slots: UnsafeCell<[Slot; MOST]>,
 }
 
 // SAFETY: only the functions below use the words. By their contract, one thread at a time does.
-unsafe impl Sync for Slots {}
+unsafe impl Sync for GotSlots {}
 
 /// The result of a change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,17 +79,17 @@ enum Has {
     Other,
 }
 
-impl Default for Slots {
+impl Default for GotSlots {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Slots {
+impl GotSlots {
     /// No words.
-    pub const fn new() -> Slots {
+    pub const fn new() -> GotSlots {
         let none = Slot { at: 0, before: 0, ours: 0 };
-        Slots { count: AtomicUsize::new(0), slots: UnsafeCell::new([none; MOST]) }
+        GotSlots { count: AtomicUsize::new(0), slots: UnsafeCell::new([none; MOST]) }
     }
 
     /// Changes the words of all modules except the module with the address `own` and modules with an address in

@@ -141,7 +141,7 @@ fn how(trial: &Trial) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use allocanary_measure::trial::estimate::Effect;
+    use allocanary_measure::trial::estimate::MemoryShare;
     use allocanary_measure::trial::replicas::Level;
 
     fn trial(word: Word, doubts: &[&str]) -> Trial {
@@ -159,7 +159,7 @@ mod tests {
         };
         Trial {
             word,
-            effect: Some(Effect { ratio: 0.62, low: 0.55, high: 0.70, spread: 0.02, freedom: 3 }),
+            effect: Some(MemoryShare { ratio: 0.62, low: 0.55, high: 0.70, spread: 0.02, freedom: 3 }),
             tolerance: 0.05,
             compared: Compared::Levels,
             others: 100.0 * 1048576.0,

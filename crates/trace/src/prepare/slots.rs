@@ -11,7 +11,7 @@ const OWN_SLOTS: usize = 512;
 
 /// The free slots, and the threads that own them.
 #[derive(Debug, Default)]
-pub struct Slots {
+pub struct FreeSlots {
     /// How often each slot was used again.
     generations: Vec<u16>,
     /// Slots of blocks that each thread freed.
@@ -20,7 +20,7 @@ pub struct Slots {
     shared: VecDeque<u32>,
 }
 
-impl Slots {
+impl FreeSlots {
     /// The slot of a new block of a thread, and how often the slot was used before.
     pub fn take(&mut self, thread: u32) -> (u32, u16) {
         let own = self.own.get_mut(&thread).and_then(Vec::pop);

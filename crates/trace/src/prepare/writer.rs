@@ -6,7 +6,7 @@ use std::io::{BufWriter, Seek, SeekFrom, Write};
 
 use super::Lane;
 use super::elsewhere::Elsewhere;
-use super::slots::Slots;
+use super::slots::FreeSlots;
 use crate::coder::AllocFunction;
 use crate::format::Marks;
 use crate::layout::{HEADER, MAGIC, Mark, Op, kind};
@@ -62,7 +62,7 @@ pub(super) struct Writer<'a> {
     error: Option<std::io::Error>,
     growing: BTreeMap<u32, Growing>,
     done: Vec<Lane>,
-    slots: Slots,
+    slots: FreeSlots,
     /// Calls of the allocator so far.
     events: u64,
     epoch: u32,
@@ -102,7 +102,7 @@ impl<'a> Writer<'a> {
             error: None,
             growing: BTreeMap::new(),
             done: Vec::new(),
-            slots: Slots::default(),
+            slots: FreeSlots::default(),
             events: 0,
             epoch: 0,
             in_epoch: 0,

@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use super::Stop;
+use super::ReplayStop;
 use crate::mapped::Anonymous;
 use crate::placed::{PAGE, Writer};
 
@@ -50,7 +50,7 @@ impl<A> Noted<A> {
     }
 
     /// Writes the addresses of the blocks at a stop, and which of the recorded pages are resident.
-    pub fn write(&self, stop: &Stop<'_>, file: &File) -> io::Result<()> {
+    pub fn write(&self, stop: &ReplayStop<'_>, file: &File) -> io::Result<()> {
         let pagemap = File::open("/proc/self/pagemap")?;
         let mut out = Writer::new(file);
         self.notes.stretches(|pages| {

@@ -421,7 +421,7 @@ fn fuzz_the_blocks_of_marked_events_lie_elsewhere_whoever_frees_or_resizes_them(
         let noted = Noted::new(System).unwrap();
         let pool = Pool::new(noted.notes()).unwrap();
         let (region, blocks) = (pool.region(), NamedTempFile::new().unwrap());
-        let mut stop = |stop: &Stop<'_>| {
+        let mut stop = |stop: &ReplayStop<'_>| {
             if stop.moment == ReplayMoment::Idle {
                 noted.write(stop, blocks.as_file()).unwrap();
             }

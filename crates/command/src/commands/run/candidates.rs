@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use crate::commands::cells;
-use allocanary_doctor::Effect;
+use allocanary_doctor::VariableEffect;
 use allocanary_doctor::installed::{self, Installed};
 use allocanary_doctor::own_variable;
 use allocanary_doctor::program::StartableProgram as Looked;
@@ -149,7 +149,7 @@ pub fn described(cells: &[Description], looked: &Looked, installed: &[Installed]
         all.push(Description { settings, workloads: vec![job()], ..cell.clone() });
     }
     if let Some(base) = own_like(looked).and_then(of).or_else(|| cells.first()) {
-        let reads = looked.reads_settings() == Effect::Read;
+        let reads = looked.reads_settings() == VariableEffect::Read;
         let own = if reads { base.settings.clone() } else { Vec::new() };
         let own = Description {
             allocator: "own".into(),

@@ -9,7 +9,7 @@ use crate::commands::cells;
 use crate::commands::run::started::Started;
 use crate::commands::run::{candidates, refuse};
 use crate::commands::terminal;
-use allocanary_doctor::Effect;
+use allocanary_doctor::VariableEffect;
 use allocanary_doctor::program::StartableProgram as Looked;
 use allocanary_facts::{ours, system};
 use allocanary_measure::metrics::Metrics;
@@ -129,7 +129,7 @@ fn allocators(
     if let Some(name) = asked.iter().flatten().find(|name| *name != "own") {
         return Err(Error::Input(format!("--candidates {name}: {reason}: leave out --candidates, or name only `own`")));
     }
-    let has_settings = looked.reads_settings() == Effect::Read && candidates::own_like(looked).is_some();
+    let has_settings = looked.reads_settings() == VariableEffect::Read && candidates::own_like(looked).is_some();
     if !has_settings && runtime.is_none() && !huge_pages::are_unasked() {
         let name = looked.own.name();
         return Err(Error::Input(format!(

@@ -25,7 +25,7 @@ use allocanary_trace::replay::ReplayMoment as Stops;
 use allocanary_who::TracePoint;
 
 /// The result of a replay.
-pub struct Replayed {
+pub struct ProcessReplay {
     /// The candidate. `own` is replaced by the allocator that it means.
     pub candidate: String,
     /// The addresses of the blocks.
@@ -35,13 +35,13 @@ pub struct Replayed {
 }
 
 /// Replays a trace under a candidate until a moment.
-pub fn replayed(path: &Path, trace: &Trace, candidate: &str, moment: &TracePoint) -> Result<Replayed> {
+pub fn replayed(path: &Path, trace: &Trace, candidate: &str, moment: &TracePoint) -> Result<ProcessReplay> {
     let asked = format!("--under {candidate}");
     let candidate = named(trace, candidate, &asked)?;
     let replay = Replay::of(path, trace, candidate, moment, asked)?;
     terminal::tell(format_args!("replaying {} under {}", replay.path, replay.candidate));
     let (placed, _) = replay.run(None)?;
-    Ok(Replayed { candidate: replay.candidate, placed, events: replay.events })
+    Ok(ProcessReplay { candidate: replay.candidate, placed, events: replay.events })
 }
 
 /// Replays of a trace until a moment, each in its own process.

@@ -10,7 +10,7 @@ use super::variables::assignments;
 use crate::contract::Case;
 use crate::flavour::Flavour;
 use crate::judgement::Advice;
-use crate::variables::{Effect, Variables, settings};
+use crate::variables::{VariableEffect, Variables, settings};
 
 /// What `allocanary tune` proved on the built-in workloads: see docs/tuning.md, "What wins where".
 const PROVEN: &str = "narenas:1,tcache:false: in the workload `server` at 40 cores 79 % less when idle; \
@@ -57,7 +57,8 @@ pub(super) fn advise(&Case { at, variables, flavour, subject, seen }: &Case, con
     let mut reasons = Vec::new();
     // The settings in a variable that this program ignores are moved to the variable that it reads.
     let ignored = |name: &String, value: &String| {
-        name.ends_with(PLAIN_VARIABLE) && reader(name, value, subject).is_some_and(|(effect, _)| effect != Effect::Read)
+        name.ends_with(PLAIN_VARIABLE)
+            && reader(name, value, subject).is_some_and(|(effect, _)| effect != VariableEffect::Read)
     };
     let has_settings = |name: &String| all.iter().any(|one| one.variable == *name && one.becomes.is_some());
     if let Some((moved, _)) = variables.iter().find(|(name, value)| ignored(name, value) && has_settings(name)) {

@@ -5,13 +5,13 @@ use allocanary_facts::jemalloc::{PLAIN_VARIABLE, PREFIXED_VARIABLE, RUST_VARIABL
 
 use super::links::{A_FILE, LINKS, readers, variable_of};
 use crate::flavour::Flavour;
-use crate::variables::{Effect, not_here};
+use crate::variables::{VariableEffect, not_here};
 
 /// Its variables, in the order in which a program with `install!` reads them.
 pub(crate) const VARIABLES: [&str; 3] = [PREFIXED_VARIABLE, PLAIN_VARIABLE, RUST_VARIABLE];
 
 /// Which programs read a variable or a link; `None` if jemalloc has no variable or link of this name.
-pub(super) fn reader(variable: &str, value: &str, subject: Option<&[Flavour]>) -> Option<(Effect, String)> {
+pub(super) fn reader(variable: &str, value: &str, subject: Option<&[Flavour]>) -> Option<(VariableEffect, String)> {
     if VARIABLES.contains(&variable) {
         return Some(match subject {
             None => jemalloc_reader(variable),
@@ -20,25 +20,25 @@ pub(super) fn reader(variable: &str, value: &str, subject: Option<&[Flavour]>) -
     }
     if variable.starts_with("JEMALLOC_SYS_") {
         let text = "read while jemalloc is built, by tikv-jemalloc-sys; not by a program that runs";
-        return Some((Effect::Ignored, text.into()));
+        return Some((VariableEffect::Ignored, text.into()));
     }
     variable_of(variable).map(|later| link_reader(variable, later, value, subject))
 }
 
 /// Which of the programs that are started from here read a variable of jemalloc.
-fn jemalloc_reader(variable: &str) -> (Effect, String) {
+fn jemalloc_reader(variable: &str) -> (VariableEffect, String) {
     let (verdict, text) = match variable {
         RUST_VARIABLE => (
-            Effect::Read,
+            VariableEffect::Read,
             "by Rust programs with tikv-jemallocator as it is built by default; other jemallocs read MALLOC_CONF",
         ),
         PLAIN_VARIABLE => (
-            Effect::Depends,
+            VariableEffect::Depends,
             "ignored by Rust programs with tikv-jemallocator as it is built by default (its prefix makes it \
              _RJEM_MALLOC_CONF), unless they use install!; read by a jemalloc under C's own names (C programs, LD_PRELOAD)",
         ),
         _ => (
-            Effect::Depends,
+            VariableEffect::Depends,
             "ignored by Rust programs with tikv-jemallocator as it is built by default, unless they use install!; read \
              by a jemalloc that was built with the prefix je_",
         ),
@@ -48,17 +48,17 @@ fn jemalloc_reader(variable: &str) -> (Effect, String) {
 
 /// Whether a program that has `flavours` reads a variable of jemalloc. It may have two builds: its own, and a preloaded one
 /// that serves its C code.
-fn jemalloc_reader_of(variable: &str, flavours: &[Flavour]) -> (Effect, String) {
+fn jemalloc_reader_of(variable: &str, flavours: &[Flavour]) -> (VariableEffect, String) {
     let jemallocs = || flavours.iter().copied().filter(|flavour| flavour.is_jemalloc());
     let is_mains = |main: &&Flavour| main.is_jemalloc() && own_variable(**main) == variable;
     if flavours.first().filter(is_mains).is_some() {
-        return (Effect::Read, "by this program's jemalloc".into());
+        return (VariableEffect::Read, "by this program's jemalloc".into());
     }
     let own = jemallocs().find(|jemalloc| own_variable(*jemalloc) == variable);
     let installs = || jemallocs().find(|jemalloc| *jemalloc == Flavour::RustJemalloc { installs: true });
     let told = |jemalloc: Flavour, text: &str| match of_c_alone(jemalloc, flavours) {
-        Some(of_c) => (Effect::Depends, format!("read {of_c}")),
-        None => (Effect::Read, text.to_string()),
+        Some(of_c) => (VariableEffect::Depends, format!("read {of_c}")),
+        None => (VariableEffect::Read, text.to_string()),
     };
     match (installs(), own) {
         (Some(jemalloc), own) if own != Some(jemalloc) => {
@@ -69,7 +69,7 @@ fn jemalloc_reader_of(variable: &str, flavours: &[Flavour]) -> (Effect, String) 
         _ => {
             let own: Vec<&str> = jemallocs().map(own_variable).collect();
             let own = own.join(" and ");
-            (Effect::Ignored, format!("this program's jemalloc reads {own} alone: put the settings there"))
+            (VariableEffect::Ignored, format!("this program's jemalloc reads {own} alone: put the settings there"))
         }
     }
 }
@@ -94,30 +94,33 @@ pub fn own_variable(jemalloc: Flavour) -> &'static str {
 }
 
 /// Which programs read a link of jemalloc. `later` is the variable that takes precedence over it.
-fn link_reader(link: &str, later: &str, value: &str, subject: Option<&[Flavour]>) -> (Effect, String) {
+fn link_reader(link: &str, later: &str, value: &str, subject: Option<&[Flavour]>) -> (VariableEffect, String) {
     let all = || subject.into_iter().flatten().copied().filter(|flavour| flavour.is_jemalloc());
     let jemalloc = all().find(|jemalloc| own_variable(*jemalloc) == later).or(all().next());
     match (subject, jemalloc) {
         _ if value == A_FILE => {
             let text = "jemalloc takes the text of a symbolic link, and this is none: ln -s narenas:1";
-            (Effect::Ignored, format!("{text} {link}"))
+            (VariableEffect::Ignored, format!("{text} {link}"))
         }
-        (None, _) if link == "/etc/_rjem_malloc.conf" => (Effect::Read, readers(link).into()),
-        (None, _) => (Effect::Depends, readers(link).into()),
+        (None, _) if link == "/etc/_rjem_malloc.conf" => (VariableEffect::Read, readers(link).into()),
+        (None, _) => (VariableEffect::Depends, readers(link).into()),
         (Some(flavours), None) => not_here(flavours),
         (_, Some(jemalloc)) if own_variable(jemalloc) != later => (
-            Effect::Ignored,
+            VariableEffect::Ignored,
             format!("a link for other builds of jemalloc: this program's reads {}", own_link(jemalloc)),
         ),
         (_, Some(Flavour::RustJemalloc { installs: true })) => (
-            Effect::Read,
+            VariableEffect::Read,
             format!(
                 "by this program's jemalloc, over the settings in its code, JE_MALLOC_CONF and MALLOC_CONF; {later} wins"
             ),
         ),
         (Some(flavours), Some(jemalloc)) => match of_c_alone(jemalloc, flavours) {
-            Some(of_c) => (Effect::Depends, format!("read {of_c}; {later} wins")),
-            None => (Effect::Read, format!("by this program's jemalloc, over the settings in its code; {later} wins")),
+            Some(of_c) => (VariableEffect::Depends, format!("read {of_c}; {later} wins")),
+            None => (
+                VariableEffect::Read,
+                format!("by this program's jemalloc, over the settings in its code; {later} wins"),
+            ),
         },
     }
 }

@@ -4,7 +4,7 @@ use allocanary_facts::mimalloc::{NAME, OLD, SETTINGS};
 
 use crate::flavour::Flavour;
 use crate::seen::Libraries;
-use crate::variables::{Effect, VariableSetting, Variables, assignment, not_here, perhaps, refused};
+use crate::variables::{VariableEffect, VariableSetting, Variables, assignment, not_here, perhaps, refused};
 
 pub(super) const FLAVOUR: Flavour = Flavour::Named(NAME);
 
@@ -12,13 +12,13 @@ pub(super) const FLAVOUR: Flavour = Flavour::Named(NAME);
 const PREFIX: &str = "mimalloc_";
 
 /// Which programs read one of them.
-pub(super) fn reader(variable: &str, _: &str, subject: Option<&[Flavour]>) -> Option<(Effect, String)> {
+pub(super) fn reader(variable: &str, _: &str, subject: Option<&[Flavour]>) -> Option<(VariableEffect, String)> {
     if !variable.to_ascii_lowercase().starts_with(PREFIX) {
         return None;
     }
     Some(match subject {
         Some(flavours) if !flavours.contains(&FLAVOUR) => not_here(flavours),
-        _ => (Effect::Read, "by mimalloc".into()),
+        _ => (VariableEffect::Read, "by mimalloc".into()),
     })
 }
 

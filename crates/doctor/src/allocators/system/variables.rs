@@ -7,7 +7,7 @@ use allocanary_facts::system::{CHECK, NAME, TUNABLE, TUNABLES, VARIABLES, settin
 
 use crate::flavour::Flavour;
 use crate::seen::Libraries;
-use crate::variables::{Effect, VariableSetting, Variables, assignment, not_here, perhaps, refused};
+use crate::variables::{VariableEffect, VariableSetting, Variables, assignment, not_here, perhaps, refused};
 
 /// The older variables, each with its tunable.
 fn older() -> impl Iterator<Item = (&'static str, &'static str)> {
@@ -21,7 +21,7 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// Which programs read one of them.
-pub(super) fn reader(variable: &str, value: &str, subject: Option<&[Flavour]>) -> Option<(Effect, String)> {
+pub(super) fn reader(variable: &str, value: &str, subject: Option<&[Flavour]>) -> Option<(VariableEffect, String)> {
     if !names().any(|name| name == variable) || variable == TUNABLES && !value.is_empty() && !value.contains(TUNABLE) {
         return None;
     }
@@ -30,11 +30,12 @@ pub(super) fn reader(variable: &str, value: &str, subject: Option<&[Flavour]>) -
         false => "by glibc's malloc, not by an allocator that a program brings along",
     };
     Some(match subject {
-        None => (Effect::Read, text.into()),
-        Some([Flavour::Glibc, ..]) => (Effect::Read, "by glibc's malloc".into()),
-        Some([main, rest @ ..]) if rest.contains(&Flavour::Glibc) => {
-            (Effect::Depends, format!("read by C's malloc alone; the program itself allocates from {}", main.name()))
-        }
+        None => (VariableEffect::Read, text.into()),
+        Some([Flavour::Glibc, ..]) => (VariableEffect::Read, "by glibc's malloc".into()),
+        Some([main, rest @ ..]) if rest.contains(&Flavour::Glibc) => (
+            VariableEffect::Depends,
+            format!("read by C's malloc alone; the program itself allocates from {}", main.name()),
+        ),
         Some(flavours) => not_here(flavours),
     })
 }

@@ -4,7 +4,7 @@ use allocanary_facts::tcmalloc::{DESCRIPTOR, NAME, PREFIX};
 
 use crate::contract::{Marks, Part, Reads};
 use crate::flavour::Flavour;
-use crate::variables::{Effect, not_here};
+use crate::variables::{VariableEffect, not_here};
 
 const FLAVOUR: Flavour = Flavour::Named(NAME);
 
@@ -23,12 +23,12 @@ pub(super) const PART: Part = Part {
     remedies: None,
 };
 
-fn reader(variable: &str, _: &str, subject: Option<&[Flavour]>) -> Option<(Effect, String)> {
+fn reader(variable: &str, _: &str, subject: Option<&[Flavour]>) -> Option<(VariableEffect, String)> {
     if !variable.starts_with(PREFIX) {
         return None;
     }
     Some(match subject {
         Some(flavours) if !flavours.contains(&FLAVOUR) => not_here(flavours),
-        _ => (Effect::Read, "by gperftools' tcmalloc; its words are not checked here".into()),
+        _ => (VariableEffect::Read, "by gperftools' tcmalloc; its words are not checked here".into()),
     })
 }

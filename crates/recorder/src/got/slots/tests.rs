@@ -21,7 +21,7 @@ fn words_of(name: &CStr) -> Vec<(usize, usize)> {
 
 #[test]
 fn words_of_this_process_are_changed_and_put_back() {
-    static SLOTS: Slots = Slots::new();
+    static SLOTS: GotSlots = GotSlots::new();
     let before = words_of(c"getppid");
     assert!(!before.is_empty(), "this program calls it");
     // SAFETY: no argument.
@@ -46,7 +46,7 @@ fn words_of_this_process_are_changed_and_put_back() {
 
 #[test]
 fn a_module_that_calls_another_function_of_the_name_is_left() {
-    static SLOTS: Slots = Slots::new();
+    static SLOTS: GotSlots = GotSlots::new();
     let before = words_of(c"getpgrp");
     // SAFETY: no argument.
     let group = unsafe { libc::getpgrp() };
@@ -61,7 +61,7 @@ fn a_module_that_calls_another_function_of_the_name_is_left() {
 /// The loader has made the table of this program read-only.
 #[test]
 fn a_protected_page_is_protected_again() {
-    static SLOTS: Slots = Slots::new();
+    static SLOTS: GotSlots = GotSlots::new();
     let access = |at: usize| {
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
         let is_there = |line: &&str| {
