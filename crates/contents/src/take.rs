@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use allocanary_heap::{CoreFile, LiveProcess, Mapping, Memory, ProcessTrouble, ReadMode, Subject};
-use allocanary_process::{Files, Stopped};
+use allocanary_process::{ProcessFiles, Stopped};
 
 use crate::contents::Contents;
 use crate::copy::{Copy, Room, bytes_of};
@@ -27,7 +27,7 @@ pub fn take(pid: u32, wanted: &ContentsRequest, time: Duration) -> Result<Conten
     // The rest of the time is for what is made of the last reading, which may also take longer than those before.
     let is_late = || begun.elapsed() > time / 3;
     let subject = Subject::of(pid).ok_or(ProcessTrouble::Gone(pid))?;
-    let files = Rc::new(Files::of(pid));
+    let files = Rc::new(ProcessFiles::of(pid));
     let open = |mapping: &Mapping| files.get(mapping.from, mapping.to, mapping.inode).ok();
     let mut earlier: Option<Vec<Candidate>> = None;
     let mut room: Option<Room> = None;

@@ -5,7 +5,7 @@ use super::defaults::defaults;
 use super::environment::{PRELOAD, Remark, examine};
 use super::flavour::Flavour;
 use super::host::Surroundings;
-use super::identity::{PROFILER, ProcessAllocator, RECORDER, Sure, file_name, preload_of};
+use super::identity::{Certainty, PROFILER, ProcessAllocator, RECORDER, file_name, preload_of};
 use super::judgement::Advice;
 use super::notice::Notice;
 use super::page::{TextPage, Tone};
@@ -95,8 +95,8 @@ fn allocators(page: &mut TextPage, process: &ProcessFacts) {
     let identity = &process.identity;
     let mut found = |label: &str, found: &ProcessAllocator| {
         let sure = match found.sure {
-            Sure::Yes => "sure",
-            Sure::Likely => "likely",
+            Certainty::Yes => "sure",
+            Certainty::Likely => "likely",
         };
         let tone = if found.flavour == Flavour::Unknown { Tone::Doubt } else { Tone::Good };
         page.item(label, &format!("{} ({sure}: {})", found.flavour.name(), found.how), tone);

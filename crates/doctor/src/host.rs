@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 /// A memory limit and its file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Limit {
+pub struct MemoryLimit {
     /// In bytes.
     pub bytes: u64,
     /// The file that contains it.
@@ -31,7 +31,7 @@ pub struct Surroundings {
     /// The file with the CPU quota.
     pub quota_file: Option<PathBuf>,
     /// The lowest memory limit.
-    pub memory: Option<Limit>,
+    pub memory: Option<MemoryLimit>,
     /// The C library, with its version if known.
     pub libc: String,
 }
@@ -57,7 +57,7 @@ impl Surroundings {
             host: Host::this(),
             cpus: Cpus::new(affinity, quota.map(|limit| limit.value)).with_trouble(trouble),
             quota_file: quota.map(|limit| limit.path()),
-            memory: memory.map(|limit| Limit { bytes: limit.value, file: limit.path() }),
+            memory: memory.map(|limit| MemoryLimit { bytes: limit.value, file: limit.path() }),
             libc,
         }
     }
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn quota_memory_and_trouble_are_said() {
         let mut at = sample(Some(500), "madvise");
-        at.memory = Some(Limit { bytes: 512 << 20, file: "/x/memory.max".into() });
+        at.memory = Some(MemoryLimit { bytes: 512 << 20, file: "/x/memory.max".into() });
         let text = |at: &Surroundings, label| at.lines().into_iter().find(|(name, _)| *name == label).unwrap().1;
         assert_eq!(text(&at, "CPU quota"), "0.5 CPUs, from /x/cpu.max");
         assert!(text(&at, "memory").starts_with("512 MiB of ") && text(&at, "memory").ends_with("/x/memory.max"));
@@ -141,7 +141,7 @@ mod tests {
         let memory = put("a/memory.max", "4096\n");
         put("a/b/memory.max", "8192\n");
         assert_eq!((read().cpus, read().quota_file), (Cpus::new(4, Some(1500)), Some(quota)));
-        assert_eq!(read().memory, Some(Limit { bytes: 4096, file: memory }));
+        assert_eq!(read().memory, Some(MemoryLimit { bytes: 4096, file: memory }));
         let none = Surroundings::read("/proc/no-such-file", mount, 4, String::new());
         assert_eq!((none.cpus.trouble, none.memory), (Some(Trouble::NoGroups), None));
     }

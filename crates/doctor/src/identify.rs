@@ -5,7 +5,7 @@
 //! process uses the `malloc` that the loader finds first: the program's own comes before that of any library.
 
 use super::flavour::Flavour;
-use super::identity::{PROFILER, ProcessAllocator, ProcessAllocators, RECORDER, Sure, file_name, preload_of};
+use super::identity::{Certainty, PROFILER, ProcessAllocator, ProcessAllocators, RECORDER, file_name, preload_of};
 use super::signs::{GLIBC_MALLOC, MALLOC, ProgramFile, Signs};
 use crate::allocators::jemalloc::INSTALL;
 use crate::allocators::{ALL, part};
@@ -19,7 +19,7 @@ pub fn identify(program: &ProgramFile, libraries: &[ProgramFile]) -> ProcessAllo
     let c = bound(program, libraries);
     if program.marks.go {
         let how = format!("{} has the section .go.buildinfo", program.path);
-        let main = ProcessAllocator { flavour: Flavour::Go, file: program.path.clone(), how, sure: Sure::Yes };
+        let main = ProcessAllocator { flavour: Flavour::Go, file: program.path.clone(), how, sure: Certainty::Yes };
         // Without cgo there is no C code.
         let has_c = libraries.iter().any(|library| libc_of(library).is_some()) || c.flavour != Flavour::OtherLibc;
         return ProcessAllocators { main, c: own.or(has_c.then_some(c)), notes };
@@ -37,12 +37,12 @@ pub fn identify(program: &ProgramFile, libraries: &[ProgramFile]) -> ProcessAllo
             ProcessAllocators { main: own, c: None, notes }
         }
         Some(own) => ProcessAllocators { main: own, c: Some(c), notes },
-        None if c.sure == Sure::Yes && !program.marks.imports_malloc => {
+        None if c.sure == Certainty::Yes && !program.marks.imports_malloc => {
             let how = format!(
                 "{}; the program itself calls the malloc of no other file, so it may have an allocator of its own",
                 c.how
             );
-            ProcessAllocators { main: ProcessAllocator { how, sure: Sure::Likely, ..c }, c: None, notes }
+            ProcessAllocators { main: ProcessAllocator { how, sure: Certainty::Likely, ..c }, c: None, notes }
         }
         None => ProcessAllocators { main: c, c: None, notes },
     }
@@ -68,7 +68,7 @@ fn linked(program: &ProgramFile, notes: &mut Vec<String>) -> Option<ProcessAlloc
             notes
                 .push(format!("several allocators are linked in ({}): which one serves is a guess", others.join(", ")));
         }
-        let sure = if others.len() > 1 { Sure::Likely } else { Sure::Yes };
+        let sure = if others.len() > 1 { Certainty::Likely } else { Certainty::Yes };
         return Some(ProcessAllocator {
             flavour,
             file: path.clone(),
@@ -85,12 +85,12 @@ fn linked(program: &ProgramFile, notes: &mut Vec<String>) -> Option<ProcessAlloc
             flavour: Flavour::Unknown,
             file: path.clone(),
             how,
-            sure: Sure::Likely,
+            sure: Certainty::Likely,
         });
     }
     let (flavour, text) = ALL.iter().find_map(|part| (part.marks.by_texts)(&marks.strings))?;
     let how = format!("{path} is stripped and contains {text}");
-    Some(ProcessAllocator { flavour, file: path.clone(), how, sure: Sure::Likely })
+    Some(ProcessAllocator { flavour, file: path.clone(), how, sure: Certainty::Likely })
 }
 
 /// The `malloc` that C code calls: the program's if it has one, otherwise that of the first library with one. The C
@@ -100,13 +100,13 @@ fn bound(program: &ProgramFile, libraries: &[ProgramFile]) -> ProcessAllocator {
     if marks.exports.contains(MALLOC) {
         let is_static = libraries.iter().all(|library| libc_of(library).is_none());
         let (flavour, how, sure) = match by_symbol(marks) {
-            Some((flavour, symbol)) => (flavour, format!("{path} exports malloc and defines {symbol}"), Sure::Yes),
+            Some((flavour, symbol)) => (flavour, format!("{path} exports malloc and defines {symbol}"), Certainty::Yes),
             None if is_static && marks.strings.contains(system::HEAP) => {
-                (Flavour::Glibc, format!("{path} exports malloc and is linked statically"), Sure::Likely)
+                (Flavour::Glibc, format!("{path} exports malloc and is linked statically"), Certainty::Likely)
             }
             None => {
                 let how = format!("{path} exports a malloc of its own, and no symbol tells whose");
-                (Flavour::Unknown, how, Sure::Likely)
+                (Flavour::Unknown, how, Certainty::Likely)
             }
         };
         return ProcessAllocator { flavour, file: path.clone(), how, sure };
@@ -124,12 +124,12 @@ fn bound(program: &ProgramFile, libraries: &[ProgramFile]) -> ProcessAllocator {
         let path = &library.path;
         if let Some(flavour) = by_name(library) {
             let how = format!("malloc is bound to {path}, which could not be read and is known by its name");
-            return ProcessAllocator { flavour, file: path.clone(), how, sure: Sure::Likely };
+            return ProcessAllocator { flavour, file: path.clone(), how, sure: Certainty::Likely };
         }
         let (found, symbol) = by_symbol(&library.marks).unwrap_or((Flavour::Unknown, MALLOC));
         let flavour = preloaded(path).unwrap_or(found);
         let how = format!("malloc is bound to {path}, which defines {symbol}");
-        return ProcessAllocator { flavour, file: path.clone(), how, sure: Sure::Likely };
+        return ProcessAllocator { flavour, file: path.clone(), how, sure: Certainty::Likely };
     }
     match libraries.iter().find(is_libc) {
         Some(library) => {
@@ -139,9 +139,9 @@ fn bound(program: &ProgramFile, libraries: &[ProgramFile]) -> ProcessAllocator {
             match others().find(|other| other.unread && file_name(&other.path).contains(".so")) {
                 Some(unread) => {
                     let how = format!("{how}, unless {} has one, which could not be read: try as root", unread.path);
-                    ProcessAllocator { flavour, file, how, sure: Sure::Likely }
+                    ProcessAllocator { flavour, file, how, sure: Certainty::Likely }
                 }
-                None => ProcessAllocator { flavour, file, how, sure: Sure::Yes },
+                None => ProcessAllocator { flavour, file, how, sure: Certainty::Yes },
             }
         }
         None => {
@@ -153,7 +153,7 @@ fn bound(program: &ProgramFile, libraries: &[ProgramFile]) -> ProcessAllocator {
                 (false, true) => (Flavour::Glibc, "is linked statically"),
                 (false, false) => (Flavour::OtherLibc, "is linked statically"),
             };
-            ProcessAllocator { flavour, file: path.clone(), how: format!("{path} {how}"), sure: Sure::Likely }
+            ProcessAllocator { flavour, file: path.clone(), how: format!("{path} {how}"), sure: Certainty::Likely }
         }
     }
 }

@@ -6,7 +6,7 @@ use super::flavour::Flavour;
 
 /// How certain a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sure {
+pub enum Certainty {
     /// Certain: found by symbols.
     Yes,
     /// Likely: found by strings, by the name of a library that cannot be read, or from the order of the mapped libraries.
@@ -23,7 +23,7 @@ pub struct ProcessAllocator {
     /// Where and how it was found.
     pub how: String,
     /// How certain this is.
-    pub sure: Sure,
+    pub sure: Certainty,
 }
 
 /// The allocators of a process.

@@ -21,7 +21,7 @@ use super::variables::VariableEffect;
 use allocanary_process::file::of_host as open;
 use allocanary_process::{Opened, What, file_of, link};
 use allocanary_sys::input;
-use loader::{Files, HostLibraries, Id};
+use loader::{HostLibraries, Id, LibraryFiles};
 use needs::{Needs, needs};
 
 /// The greatest size of the loaded parts of a program and its libraries, in bytes. What is beyond is not searched for allocators.
@@ -223,7 +223,7 @@ fn paths(program: &Path, needs: Needs) -> Vec<PathBuf> {
 /// The files of this host.
 struct Disk;
 
-impl Files for Disk {
+impl LibraryFiles for Disk {
     fn id(&self, path: &Path) -> Option<Id> {
         fs::metadata(path).ok().filter(fs::Metadata::is_file).map(|meta| (meta.dev(), meta.ino()))
     }

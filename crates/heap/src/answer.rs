@@ -4,7 +4,7 @@
 use allocanary_text::units::{Bytes, Unit};
 
 use crate::rows::rows;
-use crate::{Heap, Part, Reading, Sure};
+use crate::{Heap, Part, PartsCertainty, Reading};
 
 /// A part has its own clause if it has at least one part in this many of the resident bytes.
 const LEAST: u64 = 25;
@@ -56,7 +56,7 @@ fn of_part(part: Part, heap: &Heap, several: bool, unit: &Scale) -> String {
             format!("free pages that {name} keeps in {arenas}{}", would_give(heap, unit))
         }
         Part::Fragmentation => format!("fragmentation{of_it}"),
-        Part::Unknown if heap.sure == Sure::NotKnown => format!("heap of {name}, not divided"),
+        Part::Unknown if heap.sure == PartsCertainty::NotKnown => format!("heap of {name}, not divided"),
         part => format!("{}{of_it}", part.name()),
     }
 }
@@ -128,9 +128,9 @@ pub fn how_sure(heap: &Heap) -> String {
         bytes => format!("; the program itself may not read {} of it (guards of stacks, or mprotect)", Bytes(bytes)),
     };
     let sure = match heap.sure {
-        Sure::Exact => "exact",
-        Sure::Close => "close",
-        Sure::NotKnown => "not divided",
+        PartsCertainty::Exact => "exact",
+        PartsCertainty::Close => "close",
+        PartsCertainty::NotKnown => "not divided",
     };
     format!("heap of {} {}: {sure}. {broken}{closed}; {counts}{}", heap.allocator, heap.version, others.concat())
 }

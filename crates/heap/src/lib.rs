@@ -56,7 +56,7 @@ pub use difference::{CountChange, Difference, signed};
 pub use live::LiveProcess;
 pub use others::{Area, Sort};
 pub use reader::Reader;
-pub use reading::{ArenaParts, Heap, HeapMap, KernelCounts, Reading, RemedyForecast, SCHEMA, Sure};
+pub use reading::{ArenaParts, Heap, HeapMap, KernelCounts, PartsCertainty, Reading, RemedyForecast, SCHEMA};
 pub use resident::resident;
 pub use rows::{PartRow, rows, together};
 pub use subject::{Subject, named, processes, tree};

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::rc::Rc;
 use std::time::Instant;
 
-use allocanary_process::{Files, Name, Opened, ProcessTrouble, open, text, threads};
+use allocanary_process::{Name, Opened, ProcessFiles, ProcessTrouble, open, text, threads};
 
 use crate::Run;
 use crate::copies::{self, Ended, Range};
@@ -31,7 +31,7 @@ pub struct LiveProcess {
     cut: Cell<bool>,
     memory: fs::File,
     /// The files of its mappings.
-    files: Rc<Files>,
+    files: Rc<ProcessFiles>,
 }
 
 impl LiveProcess {
@@ -42,11 +42,11 @@ impl LiveProcess {
 
     /// As [`LiveProcess::open`], but reads nothing after the time `until`.
     pub fn open_until(pid: u32, until: Option<Instant>) -> Result<LiveProcess, ProcessTrouble> {
-        LiveProcess::open_with(&Rc::new(Files::of(pid)), until)
+        LiveProcess::open_with(&Rc::new(ProcessFiles::of(pid)), until)
     }
 
     /// As [`LiveProcess::open_until`], with files that may be open already.
-    pub fn open_with(files: &Rc<Files>, until: Option<Instant>) -> Result<LiveProcess, ProcessTrouble> {
+    pub fn open_with(files: &Rc<ProcessFiles>, until: Option<Instant>) -> Result<LiveProcess, ProcessTrouble> {
         let pid = files.pid();
         if until.is_some_and(|until| Instant::now() >= until) {
             return Err(ProcessTrouble::Late(pid));

@@ -73,7 +73,7 @@ pub struct KernelCounts {
 /// How certain the parts of a heap are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Sure {
+pub enum PartsCertainty {
     /// No block was wrong, and every count is equal to the allocator's.
     Exact,
     /// The heap changed while it was read. The counts agree within the tolerance for this.
@@ -90,7 +90,7 @@ pub struct Heap {
     /// The version or the layout by which it was read.
     pub version: String,
     /// How certain its parts are.
-    pub sure: Sure,
+    pub sure: PartsCertainty,
     /// Resident bytes: the sum of the parts.
     #[serde(rename = "resident_bytes")]
     pub resident: u64,
@@ -243,7 +243,7 @@ impl Reading {
 
     /// The allocators of the process, and whether the heap of each is divided.
     pub fn allocators(&self) -> impl Iterator<Item = (&str, bool)> {
-        let heaps = self.heaps.iter().map(|heap| (heap.allocator.as_str(), heap.sure != Sure::NotKnown));
+        let heaps = self.heaps.iter().map(|heap| (heap.allocator.as_str(), heap.sure != PartsCertainty::NotKnown));
         heaps.chain(self.undivided.iter().map(|name| (name.as_str(), false)))
     }
 
@@ -271,7 +271,7 @@ impl Reading {
 
     /// Whether every heap that was found is divided.
     pub fn is_divided(&self) -> bool {
-        !self.heaps.is_empty() && self.heaps.iter().all(|heap| heap.sure != Sure::NotKnown)
+        !self.heaps.is_empty() && self.heaps.iter().all(|heap| heap.sure != PartsCertainty::NotKnown)
     }
 }
 
@@ -317,7 +317,7 @@ impl Claims {
         let mut heap = Heap {
             allocator: walk.name(),
             version: walk.version.clone(),
-            sure: Sure::Close,
+            sure: PartsCertainty::Close,
             resident: if overlap > 0 { 0 } else { resident },
             share: share.map(|share| if overlap > 0 { 0 } else { share }),
             parts: Parts::default(),
@@ -340,13 +340,13 @@ impl Claims {
         if let Err(reason) = trust {
             problems.push(format!("{} {}: heap not divided: {reason}", walk.name(), walk.version));
             heap.parts.add(Part::Unknown, heap.resident);
-            heap.sure = Sure::NotKnown;
+            heap.sure = PartsCertainty::NotKnown;
             return heap;
         }
         if (walk.breaks, walk.skipped, walk.moved) == (0, 0, 0)
             && walk.checks.iter().all(|check| check.wanted == check.found)
         {
-            heap.sure = Sure::Exact;
+            heap.sure = PartsCertainty::Exact;
         }
         heap.divide(&walk, arenas, lazy, pages);
         heap

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use allocanary_process::{Files, Name, Stopped, What, file_of, text};
+use allocanary_process::{Name, ProcessFiles, Stopped, What, file_of, text};
 use allocanary_sys::proc::Stat;
 
 use crate::apart::apart;
@@ -99,7 +99,7 @@ fn taken(
     time: Duration,
     until: Option<Instant>,
 ) -> Result<Reading, ProcessTrouble> {
-    let files = Rc::new(Files::of(pid));
+    let files = Rc::new(ProcessFiles::of(pid));
     let open = || LiveProcess::open_with(&files, until);
     let subject = Subject::of(pid).ok_or(ProcessTrouble::Gone(pid))?;
     let mut problem = unsupported(pid);

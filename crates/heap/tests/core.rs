@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use allocanary_heap::{CoreFile, LiveProcess, Memory, Sure, take_core};
+use allocanary_heap::{CoreFile, LiveProcess, Memory, PartsCertainty, take_core};
 use allocanary_testing::core;
 use allocanary_walkers::system as glibc;
 use running::{compiled, start};
@@ -42,7 +42,7 @@ fn a_core_has_the_heap_of_its_process() {
             let free: u64 = heap.free.iter().map(|free| free.bytes).sum();
             assert_eq!((free, heap.walk.breaks, heap.walk.skipped), (wanted["fordblks"], 0, 0));
             let reading = take_core(&path, Duration::MAX).unwrap();
-            assert_eq!(reading.heaps[0].sure, Sure::Exact, "{:?}", reading.problems);
+            assert_eq!(reading.heaps[0].sure, PartsCertainty::Exact, "{:?}", reading.problems);
             assert!(reading.heaps[0].parts.sum() <= wanted["arena"], "pages full of zeroes do not count");
             forecast = reading.heaps[0].remedies[0].bytes;
         }
@@ -66,7 +66,7 @@ fn a_truncated_core_tells_what_is_missing_and_divides_no_heap_that_it_lacks() {
         fs::write(&path, &whole[..part]).unwrap();
         let reading = take_core(&path, Duration::MAX).unwrap();
         assert!(reading.problems.iter().any(|why| why.contains("the core is truncated")), "{:?}", reading.problems);
-        let is_divided = reading.heaps.iter().any(|heap| heap.sure != Sure::NotKnown);
+        let is_divided = reading.heaps.iter().any(|heap| heap.sure != PartsCertainty::NotKnown);
         assert_eq!(is_divided, has_heap, "{part}: {:?}", reading.problems);
     }
     for part in [0, 10, 64, 200] {

@@ -8,7 +8,7 @@ mod running;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use allocanary_heap::{LiveProcess, Memory, PAGE, Parts, ReadMode, Sure, take};
+use allocanary_heap::{LiveProcess, Memory, PAGE, Parts, PartsCertainty, ReadMode, take};
 use allocanary_testing::skipped::skipped;
 use allocanary_walkers::system::{self as glibc, Free, GlibcHeap};
 use running::{compiled, start};
@@ -60,7 +60,7 @@ fn guards_hide_no_figure_and_their_bytes_are_told() {
         let heap = &reading.heaps[0];
         assert_eq!(
             (heap.sure, heap.unreadable, heap.swapped, heap.skipped),
-            (Sure::Exact, pages * PAGE, 0, 0),
+            (PartsCertainty::Exact, pages * PAGE, 0, 0),
             "{case}"
         );
         assert_eq!(reading.problems, [""; 0], "{case}");
@@ -103,7 +103,7 @@ fn a_process_whose_first_thread_has_ended_is_read_through_another() {
     let heap = glibc::read(&LiveProcess::open(pid).unwrap()).expect("it has glibc's malloc").unwrap();
     assert_eq!(counts(&heap), wanted);
     let reading = take(pid, ReadMode::Running, Duration::MAX).unwrap();
-    assert_eq!((reading.process.pid, reading.heaps[0].sure), (pid, Sure::Exact), "{:?}", reading.problems);
+    assert_eq!((reading.process.pid, reading.heaps[0].sure), (pid, PartsCertainty::Exact), "{:?}", reading.problems);
     assert!(reading.process.raw_file() == "counts" && reading.heaps[0].live > 500_000);
     assert!(!reading.heaps[0].version.contains("by its structures"), "the files of its mappings are found");
 }
@@ -130,7 +130,10 @@ fn every_figure_of_each_c_library_of_a_process_is_its_own() {
         let reading = take(running.pid(), ReadMode::Running, Duration::MAX).unwrap();
         let names: Vec<&str> = reading.heaps.iter().map(|heap| heap.allocator.as_str()).collect();
         assert!(["glibc", "2nd glibc", "3rd glibc"].iter().all(|name| names.contains(name)), "{names:?}");
-        assert!(reading.heaps.iter().all(|heap| heap.sure == Sure::Exact) && reading.problems.is_empty(), "{case}");
+        assert!(
+            reading.heaps.iter().all(|heap| heap.sure == PartsCertainty::Exact) && reading.problems.is_empty(),
+            "{case}"
+        );
     }
 }
 

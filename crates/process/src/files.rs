@@ -18,17 +18,17 @@ type Key = (u64, u64, u64);
 
 /// The files of a process.
 #[derive(Debug)]
-pub struct Files {
+pub struct ProcessFiles {
     pid: u32,
     /// Those that were asked for; `None` if they could not be opened.
     open: RefCell<BTreeMap<Key, Option<Rc<Opened>>>>,
     is_stopped: Cell<bool>,
 }
 
-impl Files {
+impl ProcessFiles {
     /// None is open yet.
-    pub fn of(pid: u32) -> Files {
-        Files { pid, open: RefCell::default(), is_stopped: Cell::new(false) }
+    pub fn of(pid: u32) -> ProcessFiles {
+        ProcessFiles { pid, open: RefCell::default(), is_stopped: Cell::new(false) }
     }
 
     /// The process.

@@ -39,7 +39,7 @@ pub use channel::Channel;
 pub use child::Child;
 pub use cost::Cost;
 pub use file::{Opened, Stamp};
-pub use files::Files;
+pub use files::ProcessFiles;
 pub use freeze::Frozen;
 pub use get::{calls, core, file_of, get, kernel, link, links, open, serve_by, status, text, threads};
 pub use stopped::Stopped;

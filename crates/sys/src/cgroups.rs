@@ -91,29 +91,29 @@ impl<'a> ControlGroups<'a> {
 
     /// The lowest limit of `controller` up to the root; `None` if there is none. The limit's file is named `v2` or
     /// `v1`, by version.
-    pub fn least(self, controller: Controller, v2: &'static str, v1: &'static str) -> Option<Limit<'a>> {
+    pub fn least(self, controller: Controller, v2: &'static str, v1: &'static str) -> Option<GroupLimit<'a>> {
         let limit = |group: GroupFolder<'a>| {
             let file = if group.is_v2 { v2 } else { v1 };
             let value = group.number(file).filter(|value| *value < NO_LIMIT)?;
-            Some(Limit { value, group, file })
+            Some(GroupLimit { value, group, file })
         };
         self.of(controller).filter_map(limit).min_by_key(|limit| limit.value)
     }
 
     /// The lowest memory limit up to the root, in bytes.
-    pub fn memory_limit(self) -> Option<Limit<'a>> {
+    pub fn memory_limit(self) -> Option<GroupLimit<'a>> {
         self.least(Controller::Memory, "memory.max", "memory.limit_in_bytes")
     }
 
     /// The lowest limit of threads and processes up to the root.
-    pub fn pids_limit(self) -> Option<Limit<'a>> {
+    pub fn pids_limit(self) -> Option<GroupLimit<'a>> {
         self.least(Controller::Pids, "pids.max", "pids.max")
     }
 }
 
 /// A limit, and the file that sets it.
 #[derive(Clone, Copy, Debug)]
-pub struct Limit<'a> {
+pub struct GroupLimit<'a> {
     /// Bytes, thousandths of a CPU, or a number of threads and processes.
     pub value: u64,
     /// The group that has the limit.
@@ -122,7 +122,7 @@ pub struct Limit<'a> {
     pub file: &'static str,
 }
 
-impl Limit<'_> {
+impl GroupLimit<'_> {
     /// The path of the file.
     pub fn path(&self) -> PathBuf {
         self.group.path(self.file).unwrap_or_default()
@@ -218,7 +218,7 @@ pub(crate) mod tests {
 
     /// The limit and its file, below the mount.
     fn found(
-        limit: impl Fn(ControlGroups) -> Option<Limit>,
+        limit: impl Fn(ControlGroups) -> Option<GroupLimit>,
         listed: &str,
         files: &[(&str, &str)],
     ) -> Option<(u64, String)> {

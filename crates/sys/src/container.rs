@@ -5,7 +5,7 @@
 
 use std::io::ErrorKind;
 
-use crate::cgroups::{ControlGroups, Controller, GroupFolder, Limit, MOUNT};
+use crate::cgroups::{ControlGroups, Controller, GroupFolder, GroupLimit, MOUNT};
 use crate::sys::first_number;
 
 /// The CPUs available to this process.
@@ -92,8 +92,8 @@ impl Cpus {
 }
 
 /// The lowest quota from the process's own group up to the root, in thousandths of a CPU. Does not allocate.
-pub fn quota(groups: ControlGroups<'_>) -> Result<Option<Limit<'_>>, Trouble> {
-    let mut least: Option<Limit> = None;
+pub fn quota(groups: ControlGroups<'_>) -> Result<Option<GroupLimit<'_>>, Trouble> {
+    let mut least: Option<GroupLimit> = None;
     let mut trouble = None;
     for group in groups.of(Controller::Cpu) {
         let (found, file) = match group.is_v2 {
@@ -102,7 +102,7 @@ pub fn quota(groups: ControlGroups<'_>) -> Result<Option<Limit<'_>>, Trouble> {
         };
         match found {
             Ok(Some(value)) if least.is_none_or(|least| value < least.value) => {
-                least = Some(Limit { value, group, file });
+                least = Some(GroupLimit { value, group, file });
             }
             Ok(_) => {}
             Err(found) => trouble = Some(found),

@@ -30,7 +30,7 @@ pub fn libraries() -> Vec<PathBuf> {
 
 /// A library of the cache.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Entry {
+pub struct CachedLibrary {
     /// The name by which programs ask for it.
     pub name: OsString,
     /// Where it is.
@@ -40,7 +40,7 @@ pub struct Entry {
 }
 
 /// The libraries of this host's cache, in its order.
-pub fn entries() -> Vec<Entry> {
+pub fn entries() -> Vec<CachedLibrary> {
     parsed(&input::bytes(Path::new(CACHE)).unwrap_or_default())
 }
 
@@ -49,7 +49,7 @@ fn cached(bytes: &[u8]) -> Vec<PathBuf> {
     parsed(bytes).into_iter().map(|entry| entry.path).collect()
 }
 
-fn parsed(bytes: &[u8]) -> Vec<Entry> {
+fn parsed(bytes: &[u8]) -> Vec<CachedLibrary> {
     let Some(start) = bytes.windows(MAGIC.len()).position(|window| window == MAGIC) else { return Vec::new() };
     let new = &bytes[start..];
     let number = |at: usize| Some(u32::from_ne_bytes(new.get(at..at + 4)?.try_into().ok()?) as usize);
@@ -60,7 +60,7 @@ fn parsed(bytes: &[u8]) -> Vec<Entry> {
         let path = Path::new(text(number(at + 8)?)?);
         let is_special = (number(at + 16)?, number(at + 20)?) != (0, 0);
         let name = text(number(at + 4)?)?.to_os_string();
-        path.is_absolute().then(|| Entry { name, path: path.into(), is_special })
+        path.is_absolute().then(|| CachedLibrary { name, path: path.into(), is_special })
     });
     entries.collect()
 }
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn a_library_for_some_processors_is_marked() {
         let found = parsed(&cache(&["/lib/glibc-hwcaps/x86-64-v3/libm.so.6", "/lib/libm.so.6"]));
-        let entry = |path: &str, is_special| Entry { name: "libm.so.6".into(), path: path.into(), is_special };
+        let entry = |path: &str, is_special| CachedLibrary { name: "libm.so.6".into(), path: path.into(), is_special };
         assert_eq!(found, [entry("/lib/glibc-hwcaps/x86-64-v3/libm.so.6", true), entry("/lib/libm.so.6", false)]);
     }
 }

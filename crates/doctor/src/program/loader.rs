@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use super::needs::Needs;
-use crate::installed::cache::Entry;
+use crate::installed::cache::CachedLibrary;
 
 /// The greatest number of libraries. It is also the greatest number of files that are read.
 const LIBRARIES: usize = 1000;
@@ -23,7 +23,7 @@ const TRIES: usize = 100_000;
 pub type Id = (u64, u64);
 
 /// What the search asks for.
-pub trait Files {
+pub trait LibraryFiles {
     /// Which file a path leads to. `None` if there is no regular file.
     fn id(&self, path: &Path) -> Option<Id>;
     /// What a file needs. `None` if it is not an ELF file of this machine's kind.
@@ -36,7 +36,7 @@ pub struct HostLibraries {
     /// `LD_LIBRARY_PATH`.
     pub named: OsString,
     /// The libraries in glibc's cache.
-    pub cache: Vec<Entry>,
+    pub cache: Vec<CachedLibrary>,
     /// The text of `/etc/ld-musl-ARCH.path`.
     pub musl: Option<OsString>,
 }
@@ -58,7 +58,7 @@ struct Found {
 
 /// The libraries of a program, in the order in which the loader would map them. A library that is not found is left out. `program` is a path
 /// without links, as the loader sees it.
-pub fn libraries(program: &Path, needs: Needs, host: &HostLibraries, files: &dyn Files) -> Vec<PathBuf> {
+pub fn libraries(program: &Path, needs: Needs, host: &HostLibraries, files: &dyn LibraryFiles) -> Vec<PathBuf> {
     let Some(interpreter) = needs.interpreter.clone() else { return Vec::new() };
     let is_musl = interpreter.file_name().is_some_and(|name| name.as_bytes().starts_with(b"ld-musl"));
     let part = Part { path: program.into(), needs: Rc::new(needs), parent: None };
@@ -70,7 +70,7 @@ pub fn libraries(program: &Path, needs: Needs, host: &HostLibraries, files: &dyn
 /// A search, and what it has found so far.
 struct Search<'a> {
     host: &'a HostLibraries,
-    files: &'a dyn Files,
+    files: &'a dyn LibraryFiles,
     is_musl: bool,
     interpreter: PathBuf,
     parts: Vec<Part>,
@@ -149,7 +149,7 @@ impl Search<'_> {
         }
         let usual: Vec<PathBuf> = GLIBC.iter().map(|folder| folder.replace("ARCH", ARCH).into()).collect();
         let is_usual = |path: &Path| path.parent().is_some_and(|folder| usual.iter().any(|one| one == folder));
-        let in_cache = |entry: &&Entry| entry.name == name && !entry.is_special;
+        let in_cache = |entry: &&CachedLibrary| entry.name == name && !entry.is_special;
         for entry in host.cache.iter().filter(in_cache).filter(|entry| !(needs.not_usual && is_usual(&entry.path))) {
             if let Some(found) = self.look(entry.path.clone()) {
                 return Some(found);

@@ -1,13 +1,13 @@
 //! The call that makes a heap give free memory back now. In: a heap. Out: the remedy with its forecast.
 
-use allocanary_heap::{Heap, Reading, Sure};
+use allocanary_heap::{Heap, PartsCertainty, Reading};
 
 use crate::remedy::{Gives, PasteLine, Remedy, Who};
 use crate::subject::matters;
 
 /// The remedy; `None` if the call would give back too little.
 pub(super) fn remedy(reading: &Reading, heap: &Heap) -> Option<Remedy> {
-    let forecast = heap.remedies.first().filter(|_| heap.sure != Sure::NotKnown)?;
+    let forecast = heap.remedies.first().filter(|_| heap.sure != PartsCertainty::NotKnown)?;
     if !matters(reading, forecast.bytes) {
         return None;
     }

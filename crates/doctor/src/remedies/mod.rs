@@ -6,7 +6,7 @@ mod call;
 mod conclusion;
 mod study;
 
-use allocanary_heap::{Heap, Reading, Sure};
+use allocanary_heap::{Heap, PartsCertainty, Reading};
 
 use crate::allocators::part;
 use crate::contract::Case;
@@ -51,7 +51,7 @@ fn of_settings(subject: &Subject) -> Vec<Remedy> {
             subject: Some(&flavours),
             seen: &process.seen,
         };
-        let divided = |heap: &&Heap| heap.allocator == allocator.heap && heap.sure != Sure::NotKnown;
+        let divided = |heap: &&Heap| heap.allocator == allocator.heap && heap.sure != PartsCertainty::NotKnown;
         let heaps: Vec<&Heap> = reading.heaps.iter().filter(divided).collect();
         match (heaps.as_slice(), part.remedies, part.advice) {
             ([], _, Some(advice)) => all.extend(advice(&case).map(|advice| not_divided(&case, &advice))),

@@ -72,7 +72,7 @@ fn the_parts_add_up_to_what_is_resident() {
     let heap = &reading.heaps[0];
     let of = |part| heap.parts.of(part);
     assert_eq!((of(Part::Live), of(Part::Fragmentation), of(Part::FreePages)), (0x50000, 0x30000, 0x80000));
-    assert_eq!((heap.sure, heap.resident, heap.share), (Sure::Exact, 0x100000, Some(0x80000)));
+    assert_eq!((heap.sure, heap.resident, heap.share), (PartsCertainty::Exact, 0x100000, Some(0x80000)));
     let arenas: Vec<(&str, u64)> = heap.arenas.iter().map(|arena| (arena.name.as_str(), arena.resident)).collect();
     assert_eq!(arenas, [("main", 0x80000), ("thread arena 1", 0x80000)], "an arena without memory is left out");
     assert_eq!(heap.live_in_a_page.iter().sum::<u64>(), 0x100);
@@ -88,7 +88,7 @@ fn a_heap_that_cannot_be_trusted_is_one_part_and_the_reason_is_told() {
     let wrong = Check { what: "mmapped blocks".into(), wanted: 3, found: 0, tolerance: 0 };
     let reading = reading_of(vec![Ok(Walk { checks: vec![wrong], ..walk() })], |_| {});
     let heap = &reading.heaps[0];
-    assert_eq!((heap.sure, heap.parts.of(Part::Unknown), heap.arenas.len()), (Sure::NotKnown, 0x100000, 0));
+    assert_eq!((heap.sure, heap.parts.of(Part::Unknown), heap.arenas.len()), (PartsCertainty::NotKnown, 0x100000, 0));
     assert_eq!(sum(&reading), 0x154000);
     assert!(reading.problems[0].contains("glibc 2.36: heap not divided: mmapped blocks: the allocator counts 3"));
     assert!(!reading.is_divided() && answer::answer(&reading).contains("1.0 heap of glibc, not divided"));
@@ -97,7 +97,7 @@ fn a_heap_that_cannot_be_trusted_is_one_part_and_the_reason_is_told() {
 #[test]
 fn a_walk_that_was_not_done_in_its_time_is_one_part_and_what_it_met_is_told() {
     let reading = reading_of(vec![Ok(Walk { late: Some(std::time::Duration::from_secs(2)), ..walk() })], |_| {});
-    assert_eq!((reading.heaps[0].sure, sum(&reading)), (Sure::NotKnown, 0x154000));
+    assert_eq!((reading.heaps[0].sure, sum(&reading)), (PartsCertainty::NotKnown, 0x154000));
     let wanted = "not be read to its end within 2 s: 65 live blocks of 327680 bytes were met until then";
     assert!(reading.problems[0].contains(wanted), "{:?}", reading.problems);
 }
@@ -107,7 +107,7 @@ fn no_page_counts_for_two_heaps() {
     let reading = reading_of(vec![Ok(walk()), Ok(Walk { allocator: "jemalloc", ..walk() })], |_| {});
     assert_eq!(sum(&reading), 0x154000);
     let second = reading.heaps.iter().find(|heap| heap.allocator == "jemalloc").unwrap();
-    assert_eq!((second.sure, second.resident, second.share), (Sure::NotKnown, 0, Some(0)));
+    assert_eq!((second.sure, second.resident, second.share), (PartsCertainty::NotKnown, 0, Some(0)));
     assert!(reading.problems[0].contains("another heap's as well"));
 }
 
@@ -146,7 +146,7 @@ fn the_answer_is_one_sentence() {
     close.checks[0].found = 1;
     close.breaks = 2;
     close.skipped = 48;
-    close.sure = Sure::Close;
+    close.sure = PartsCertainty::Close;
     let wanted = "heap of glibc 2.36: close. it changed while it was read: in 2 places a block was wrong, and 48 B were skipped; \
                   0 of 1 counts agree with the allocator's own; mmapped blocks 1, and the allocator counts 0";
     assert_eq!(answer::how_sure(&close), wanted);
@@ -154,7 +154,7 @@ fn the_answer_is_one_sentence() {
     let wanted = "heap of glibc 2.36: exact. no block was wrong; the program itself may not read 8.00 KiB of it (guards of stacks, or \
                   mprotect); all of 1 counts agree with the allocator's own";
     assert_eq!(answer::how_sure(&closed), wanted);
-    let unread = crate::Heap { skipped: 4096, sure: Sure::Close, ..reading.heaps[0].clone() };
+    let unread = crate::Heap { skipped: 4096, sure: PartsCertainty::Close, ..reading.heaps[0].clone() };
     assert!(
         answer::how_sure(&unread)
             .contains("close. no block was wrong; 4.00 KiB could not be read, and what is there is not known;")
@@ -164,7 +164,7 @@ fn the_answer_is_one_sentence() {
 #[test]
 fn bytes_that_could_not_be_read_make_it_not_exact() {
     let sure = |skipped| reading_of(vec![Ok(Walk { skipped, ..walk() })], |_| {}).heaps[0].sure;
-    assert_eq!((sure(0), sure(16)), (Sure::Exact, Sure::Close));
+    assert_eq!((sure(0), sure(16)), (PartsCertainty::Exact, PartsCertainty::Close));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 
 use allocanary_heap::{Mapping, PAGE};
 use allocanary_process::elf::{self, Elf, SymbolSection};
-use allocanary_process::{Files, Name, open};
+use allocanary_process::{Name, ProcessFiles, open};
 
 /// The structure by which the loader tells debuggers what it has loaded. The word after its first one leads to the list.
 const TOLD: &str = "_r_debug";
@@ -16,7 +16,7 @@ const NEXT: u64 = 24;
 const MOST: usize = 10_000;
 
 /// Where the files of the program's own name space are loaded. Empty if the loader does not tell.
-pub(crate) fn own(pid: u32, mappings: &[Mapping], files: &Files) -> BTreeSet<u64> {
+pub(crate) fn own(pid: u32, mappings: &[Mapping], files: &ProcessFiles) -> BTreeSet<u64> {
     let mut own = BTreeSet::new();
     let (Some(told), Ok(memory)) = (told(mappings, files), open(pid, Name::Mem)) else { return own };
     // The process decides which addresses are in the list. A mapping that others share, or a file's, may answer whenever it likes.
@@ -47,7 +47,7 @@ pub fn is_loader(path: &str) -> bool {
 }
 
 /// The address of that structure.
-fn told(mappings: &[Mapping], files: &Files) -> Option<u64> {
+fn told(mappings: &[Mapping], files: &ProcessFiles) -> Option<u64> {
     let loader = mappings.iter().find(|one| one.inode != 0 && one.offset == 0 && is_loader(&one.name))?;
     let file = files.get(loader.from, loader.to, loader.inode).ok()?;
     let cache = elf::cache(&file);

@@ -1,6 +1,6 @@
 //! What a process could give back. In: a reading of it. Out: a remedy for each of its heaps, with the forecast.
 
-use allocanary_heap::{Reading, Sort, Sure};
+use allocanary_heap::{PartsCertainty, Reading, Sort};
 
 use crate::give_back::remedy::{self, ReleaseCall};
 
@@ -20,7 +20,7 @@ pub fn plan(reading: &Reading) -> Vec<Planned> {
     let mut all: Vec<Planned> = Vec::new();
     for heap in &reading.heaps {
         let Some(remedy) = remedy::of(&heap.allocator) else { continue };
-        let known = heap.remedies.first().filter(|_| heap.sure != Sure::NotKnown);
+        let known = heap.remedies.first().filter(|_| heap.sure != PartsCertainty::NotKnown);
         let forecast = known.map(|one| one.bytes);
         if forecast != Some(0) {
             all.push(Planned { remedy, forecast, at_most: known.is_some_and(|one| one.at_most) });
@@ -36,16 +36,20 @@ const SMALL: u64 = 1 << 20;
 /// Resident bytes that belong to no allocator known here; 0 if there are few.
 pub fn not_known(reading: &Reading) -> u64 {
     let areas = reading.areas.iter().filter(|area| area.sort == Sort::Unknown).map(|area| area.resident);
-    let heaps =
-        reading.heaps.iter().filter(|heap| remedy::of(&heap.allocator).is_none() && heap.sure == Sure::NotKnown);
+    let heaps = reading
+        .heaps
+        .iter()
+        .filter(|heap| remedy::of(&heap.allocator).is_none() && heap.sure == PartsCertainty::NotKnown);
     let heaps = heaps.map(|heap| heap.resident);
     Some(areas.chain(heaps).sum()).filter(|bytes| *bytes >= SMALL).unwrap_or(0)
 }
 
 /// Allocators whose heap is known, and that have no call which gives memory back, such as musl's.
 pub fn without_call(reading: &Reading) -> Vec<String> {
-    let known =
-        reading.heaps.iter().filter(|heap| heap.sure != Sure::NotKnown && remedy::of(&heap.allocator).is_none());
+    let known = reading
+        .heaps
+        .iter()
+        .filter(|heap| heap.sure != PartsCertainty::NotKnown && remedy::of(&heap.allocator).is_none());
     known.map(|heap| heap.allocator.clone()).collect()
 }
 

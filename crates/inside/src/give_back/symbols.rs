@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use allocanary_heap::{Mapping, PAGE, parse_maps};
 use allocanary_process::elf::{self, Elf, SymbolKind, SymbolSection};
-use allocanary_process::{Files, Name, text};
+use allocanary_process::{Name, ProcessFiles, text};
 use serde::{Deserialize, Serialize};
 
 pub use crate::give_back::functions::{CodeFunction, Functions};
@@ -62,7 +62,7 @@ impl Functions {
     pub fn here(pid: u32, wanted: &FunctionSearch) -> Functions {
         let text = text(pid, Name::Maps).unwrap_or_default();
         let mappings = parse_maps(text);
-        let files = Files::of(pid);
+        let files = ProcessFiles::of(pid);
         let mut functions = Functions::default();
         // Where each function's file is loaded.
         let mut bases = Vec::new();

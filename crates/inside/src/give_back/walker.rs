@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use allocanary_heap::{Mapping, Memory, Pages, ThreadId, parse_maps};
-use allocanary_process::{Files, Name, open, text};
+use allocanary_process::{Name, ProcessFiles, open, text};
 use allocanary_stacks::outside::{CodeMapping, Modules, OutsideProcess, Stack};
 use allocanary_stacks::walk::Registers;
 
@@ -23,7 +23,7 @@ pub(crate) struct Seen {
     pid: u32,
     mappings: Vec<Mapping>,
     memory: File,
-    files: Option<Files>,
+    files: Option<ProcessFiles>,
     none: Pages,
 }
 
@@ -31,7 +31,7 @@ impl ProcessWalker {
     /// Reads the unwind tables of all files with code. The files are open until [`close`](ProcessWalker::close).
     pub fn open(pid: u32) -> io::Result<ProcessWalker> {
         let (mappings, memory) = (mappings(pid)?, open(pid, Name::Mem)?);
-        let seen = Seen { pid, mappings, memory, files: Some(Files::of(pid)), none: Pages::default() };
+        let seen = Seen { pid, mappings, memory, files: Some(ProcessFiles::of(pid)), none: Pages::default() };
         let mut modules = Modules::new();
         seen.mappings.iter().filter_map(code).for_each(|code| modules.read(&seen, code));
         Ok(ProcessWalker { seen, modules })

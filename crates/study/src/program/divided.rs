@@ -8,8 +8,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::schedule::Schedule;
-use super::tree::Parts;
-use allocanary_heap::{ProcessTrouble, ReadMode, Shares, Sure, take_with};
+use super::tree::PartColumns;
+use allocanary_heap::{PartsCertainty, ProcessTrouble, ReadMode, Shares, take_with};
 use allocanary_sys::clocks::thread_cpu_time;
 
 /// The time for one reading of all processes.
@@ -18,7 +18,7 @@ const TIME: Duration = Duration::from_secs(5);
 const TRIES: u32 = 3;
 
 /// The parts of all processes now; `None` if one of them may not be read, or nothing of their heaps could be divided.
-pub fn divided(members: &[u32]) -> Option<Parts> {
+pub fn divided(members: &[u32]) -> Option<PartColumns> {
     let until = Instant::now() + TIME;
     let mut sum = allocanary_heap::Parts::default();
     let mut is_divided = false;
@@ -43,14 +43,14 @@ pub fn divided(members: &[u32]) -> Option<Parts> {
             };
         };
         let Some(reading) = reading else { continue };
-        is_divided |= reading.heaps.iter().any(|heap| heap.sure != Sure::NotKnown);
+        is_divided |= reading.heaps.iter().any(|heap| heap.sure != PartsCertainty::NotKnown);
         sum += reading.parts();
     }
     is_divided.then(|| columns(&sum))
 }
 
 /// Parts as columns of a row.
-pub fn columns(parts: &allocanary_heap::Parts) -> Parts {
+pub fn columns(parts: &allocanary_heap::Parts) -> PartColumns {
     parts.iter().map(|(part, bytes)| (part.column(), bytes)).collect()
 }
 
@@ -58,7 +58,7 @@ pub fn columns(parts: &allocanary_heap::Parts) -> Parts {
 #[derive(Default)]
 pub struct Walks {
     /// The reading with the most resident memory: that memory when the reading began, and the parts.
-    largest: Option<(u64, Parts)>,
+    largest: Option<(u64, PartColumns)>,
     /// The thread that makes a reading now, if one does.
     now: Option<Reader>,
     /// When the next reading may be made.
@@ -68,7 +68,7 @@ pub struct Walks {
 /// A reading that was made.
 struct Walked {
     rss: u64,
-    parts: Option<Parts>,
+    parts: Option<PartColumns>,
     cost: Duration,
 }
 
@@ -101,7 +101,7 @@ impl Drop for Reader {
 
 impl Walks {
     #[cfg(test)]
-    pub fn of(largest: Option<(u64, Parts)>) -> Walks {
+    pub fn of(largest: Option<(u64, PartColumns)>) -> Walks {
         Walks { largest, ..Walks::default() }
     }
 
@@ -131,7 +131,7 @@ impl Walks {
     }
 
     /// The largest reading, when the program has ended.
-    pub fn end(&mut self) -> Option<(u64, Parts)> {
+    pub fn end(&mut self) -> Option<(u64, PartColumns)> {
         self.collect();
         self.largest.take()
     }
@@ -147,7 +147,7 @@ mod tests {
     fn the_largest_reading_is_kept_and_one_that_failed_is_not() {
         let mut walks = Walks::default();
         let made =
-            |rss, parts: Option<Parts>| Reader::of(move || Walked { rss, parts, cost: Duration::from_millis(2) });
+            |rss, parts: Option<PartColumns>| Reader::of(move || Walked { rss, parts, cost: Duration::from_millis(2) });
         walks.now = made(5, Some(vec![("part_files_bytes", 1)]));
         walks.collect();
         walks.now = made(9, None);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::tree::{Details, Parts, Sizes};
+use super::tree::{Details, PartColumns, Sizes};
 use super::watch::ProgramUse;
 use allocanary_rows::Phase;
 use allocanary_sys::clocks::monotonic_nanos;
@@ -39,7 +39,7 @@ impl Marks {
     }
 
     /// The parts of the memory at the last mark.
-    pub(super) fn set_parts(&mut self, parts: Option<Parts>) {
+    pub(super) fn set_parts(&mut self, parts: Option<PartColumns>) {
         parts.into_iter().flatten().for_each(|(name, bytes)| self.set(name, bytes));
     }
 

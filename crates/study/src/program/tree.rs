@@ -139,14 +139,14 @@ impl Details {
 }
 
 /// Resident bytes by what they are, as columns of a row.
-pub type Parts = Vec<(&'static str, u64)>;
+pub type PartColumns = Vec<(&'static str, u64)>;
 
 /// By kind of mapping: of the program's files, stacks, heap, other mappings, and of the heap in huge pages.
 const KINDS: [&str; 5] =
     ["part_files_bytes", "part_stacks_bytes", "part_unknown_bytes", "part_shared_bytes", "part_unknown_huge_bytes"];
 
 /// The kinds of mappings, summed over processes; `None` if one of them may not be read, or has no memory any more.
-pub fn parts(members: &[u32]) -> Option<Parts> {
+pub fn parts(members: &[u32]) -> Option<PartColumns> {
     let mut sum = [0; 5];
     for pid in members {
         let found = Mappings::read_of(*pid).ok().filter(|found| found.rss() > 0)?;

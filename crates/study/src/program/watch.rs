@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::divided::{Walks, divided};
 use super::huge_pages::HugePageUse;
 use super::runtimes;
-use super::tree::{self, Details, Parts, Sizes};
+use super::tree::{self, Details, PartColumns, Sizes};
 use allocanary_rows::program::OverTime;
 use allocanary_sys::clocks::thread_cpu_time;
 
@@ -49,7 +49,7 @@ pub struct ProgramUse {
     /// Whether the parts of the memory are kept whenever it has grown: for a program that ends, and is never idle.
     pub keeps_parts: bool,
     /// These parts, and the resident memory that they were read at.
-    parts: Option<(u64, Parts)>,
+    parts: Option<(u64, PartColumns)>,
     /// The time that reading them took.
     parts_cost: Duration,
     /// Readings that divide the heap, too.
@@ -205,9 +205,9 @@ impl ProgramUse {
     /// The parts that were kept, when the program has ended: with a divided heap if that reading was of at least half of the peak; else
     /// by kind of mapping if they were read near the peak; else what there is. A program that grew fast, or on a busy machine, may have
     /// none.
-    pub fn parts_near_peak(&mut self) -> Option<Parts> {
+    pub fn parts_near_peak(&mut self) -> Option<PartColumns> {
         let peak = self.peak;
-        let is_of = move |least: u64| move |(rss, _): &(u64, Parts)| *rss >= least;
+        let is_of = move |least: u64| move |(rss, _): &(u64, PartColumns)| *rss >= least;
         let walked = self.walks.end();
         let kinds = self.parts.take().filter(is_of(peak - peak / 5));
         let (of_half, less) =
@@ -216,7 +216,7 @@ impl ProgramUse {
     }
 
     /// The parts of the memory of all processes now; `None` if one of them may not be read.
-    pub fn parts_now(&self) -> Option<Parts> {
+    pub fn parts_now(&self) -> Option<PartColumns> {
         divided(&self.members).or_else(|| tree::parts(&self.members))
     }
 

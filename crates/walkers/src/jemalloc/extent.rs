@@ -1,7 +1,7 @@
 //! An extent: pages that jemalloc has in one state. In: the 128 bytes of its `edata_t`, and the release. Out: its fields.
 
 use super::release::{Classes, JemallocRelease};
-use super::rtree::Entry;
+use super::rtree::LeafEntry;
 use crate::PAGE;
 
 /// What an extent is used for: `extent_state_e`.
@@ -44,7 +44,7 @@ impl Extent {
     }
 
     /// The large block that an entry of the tree tells of. `None` if it is none, or its class does not fit its pages.
-    pub fn of_entry(entry: &Entry, bytes: u64, arena: u64, release: &'static JemallocRelease) -> Option<Extent> {
+    pub fn of_entry(entry: &LeafEntry, bytes: u64, arena: u64, release: &'static JemallocRelease) -> Option<Extent> {
         let fields = &release.extent;
         let state = u64::from(entry.state.unwrap_or(0)) << fields.state;
         let bits = arena & 0xfff | u64::from(entry.slab) << 12 | state | u64::from(entry.class) << fields.class;

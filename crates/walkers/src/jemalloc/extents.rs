@@ -2,7 +2,7 @@
 
 use super::extent::{Bitmap, Extent, Use};
 use super::release::JemallocRelease;
-use super::rtree::{BYTES, Entry, Tree};
+use super::rtree::{BYTES, LeafEntry, Tree};
 use crate::{Memory, PAGE, Window};
 
 /// What was read.
@@ -33,7 +33,7 @@ impl Extents {
     /// Reads all extents of a tree by a release. `None` if it is none: its leaves overlap.
     pub fn read(memory: &dyn Memory, tree: &Tree, release: &'static JemallocRelease) -> Option<Extents> {
         // Each extent with its first and its last page. A slab has an entry for each page, another extent for the first and the last.
-        let mut spans: Vec<(Entry, u64)> = Vec::new();
+        let mut spans: Vec<(LeafEntry, u64)> = Vec::new();
         let (structures, breaks) = tree.entries(memory, &release.leaf, |entry| match spans.last_mut() {
             Some((first, last)) if first.edata == entry.edata => *last = entry.page,
             _ => spans.push((entry, entry.page)),
@@ -59,7 +59,7 @@ impl Extents {
         Some(extents)
     }
 
-    fn take(&mut self, entry: &Entry, last: u64, bytes: &[u8], release: &'static JemallocRelease) {
+    fn take(&mut self, entry: &LeafEntry, last: u64, bytes: &[u8], release: &'static JemallocRelease) {
         let pages = (last - entry.page + 1) * PAGE;
         let spans = |extent: &Extent| extent.from() == entry.page * PAGE && extent.bytes == pages;
         let Some(extent) = Extent::parse(bytes, release).filter(spans) else {
@@ -89,7 +89,7 @@ impl Extents {
 
     /// An extent that is no longer what its entry in the tree says: the process goes on, and has used the `edata_t` for another one. The
     /// entries were all read within a moment. An `edata_t` stays with its arena.
-    fn guess(&mut self, entry: &Entry, pages: u64, bytes: &[u8], release: &'static JemallocRelease) {
+    fn guess(&mut self, entry: &LeafEntry, pages: u64, bytes: &[u8], release: &'static JemallocRelease) {
         let arena = bytes.first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
         match Extent::of_entry(entry, pages, arena, release) {
             Some(extent) => {

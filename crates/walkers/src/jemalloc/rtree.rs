@@ -54,7 +54,7 @@ const ALIGNED: u64 = 64;
 
 /// An entry of a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct LeafEntry {
     /// The number of the page: its address / 4096.
     pub page: u64,
     /// The address of the `edata_t`.
@@ -72,7 +72,7 @@ impl Shape {
         1 << self.level_bits
     }
 
-    fn decode(&self, bytes: &[u8], page: u64, leaf: &Leaf) -> Option<Entry> {
+    fn decode(&self, bytes: &[u8], page: u64, leaf: &Leaf) -> Option<LeafEntry> {
         let word = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
         let first = word(0)?;
         let (edata, rest, class, slab) = match self.entry {
@@ -84,11 +84,11 @@ impl Shape {
         };
         let edata = edata as u64 & !(ALIGNED - 1);
         let state = leaf.state.map(|shift| (rest >> shift & 7) as u8);
-        (edata != 0).then_some(Entry { page, edata, state, class: class as u8, slab: slab == 1 })
+        (edata != 0).then_some(LeafEntry { page, edata, state, class: class as u8, slab: slab == 1 })
     }
 
     /// The entries of a leaf that are there: only its resident pages are read.
-    fn leaf(&self, memory: &dyn Memory, leaf: u64, first: u64, fields: &Leaf, mut visit: impl FnMut(Entry)) {
+    fn leaf(&self, memory: &dyn Memory, leaf: u64, first: u64, fields: &Leaf, mut visit: impl FnMut(LeafEntry)) {
         each_piece(memory, &(leaf..leaf + self.slots() * self.entry), |from, bytes| {
             for (at, bytes) in bytes.chunks_exact(self.entry as usize).enumerate() {
                 if let Some(entry) = self.decode(bytes, first + (from - leaf) / self.entry + at as u64, fields) {
@@ -218,7 +218,12 @@ impl Tree {
     /// Visits each entry that has an extent, in the order of the addresses. Returns the addresses of the nodes and
     /// leaves, and how many words in the nodes are not the address of a node or leaf. `None` if nodes or leaves overlap, which those of
     /// jemalloc never do: a process of 20 MiB can have a quarter of a million leaves that lie in one another.
-    pub fn entries(&self, memory: &dyn Memory, fields: &Leaf, mut visit: impl FnMut(Entry)) -> Option<(Vec<u64>, u64)> {
+    pub fn entries(
+        &self,
+        memory: &dyn Memory,
+        fields: &Leaf,
+        mut visit: impl FnMut(LeafEntry),
+    ) -> Option<(Vec<u64>, u64)> {
         let shape = &self.shape;
         let mut level = vec![(self.root, 0)];
         let (mut places, mut others) = (Places::default(), 0);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use allocanary_process::{Files, Opened, What, file, file_of};
+use allocanary_process::{Opened, ProcessFiles, What, file, file_of};
 use allocanary_trace::stacks::TraceModule;
 
 /// The files of modules.
@@ -36,7 +36,7 @@ impl Sources for OfTrace {
 
 /// The files that a process has mapped.
 pub(crate) struct OfProcess {
-    files: Files,
+    files: ProcessFiles,
     /// The addresses of the first mapping of each module, and the number of its file.
     mappings: BTreeMap<u64, (u64, u64)>,
 }
@@ -44,7 +44,10 @@ pub(crate) struct OfProcess {
 impl OfProcess {
     /// Of a process with these first mappings of modules: from, to, number of the file.
     pub fn new(pid: u32, mappings: impl Iterator<Item = (u64, u64, u64)>) -> OfProcess {
-        OfProcess { files: Files::of(pid), mappings: mappings.map(|(from, to, inode)| (from, (to, inode))).collect() }
+        OfProcess {
+            files: ProcessFiles::of(pid),
+            mappings: mappings.map(|(from, to, inode)| (from, (to, inode))).collect(),
+        }
     }
 }
 

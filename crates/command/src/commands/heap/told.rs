@@ -1,6 +1,6 @@
 //! What is told of one reading. In: a reading, or why there is none. Out: a line, an error, whether a heap is missing.
 
-use allocanary_heap::{ProcessTrouble, Reading, Sure};
+use allocanary_heap::{PartsCertainty, ProcessTrouble, Reading};
 use allocanary_rows::error::{Error, Result};
 
 use crate::commands::readings::without_map;
@@ -12,7 +12,7 @@ pub(super) fn trouble(error: ProcessTrouble) -> Error {
 
 /// Whether a heap that was found could not be divided.
 pub(super) fn is_undivided(reading: &Reading) -> bool {
-    reading.heaps.iter().any(|heap| heap.sure == Sure::NotKnown) || !reading.problems.is_empty()
+    reading.heaps.iter().any(|heap| heap.sure == PartsCertainty::NotKnown) || !reading.problems.is_empty()
 }
 
 /// A line of JSON, without the map, which is for the page.

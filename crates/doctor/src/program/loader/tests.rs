@@ -29,7 +29,7 @@ impl Made {
     }
 }
 
-impl Files for Made {
+impl LibraryFiles for Made {
     fn id(&self, path: &Path) -> Option<Id> {
         self.0.get(path).map(|(id, _)| *id)
     }
@@ -50,8 +50,12 @@ fn program(loader: &str, names: &[&str]) -> Needs {
 
 const LD: &str = "/lib64/ld-linux-x86-64.so.2";
 
-fn entry(path: &str) -> Entry {
-    Entry { name: path.rsplit('/').next().unwrap().into(), path: path.into(), is_special: path.contains("hwcaps") }
+fn entry(path: &str) -> CachedLibrary {
+    CachedLibrary {
+        name: path.rsplit('/').next().unwrap().into(),
+        path: path.into(),
+        is_special: path.contains("hwcaps"),
+    }
 }
 
 #[test]
@@ -180,7 +184,7 @@ fn musl_is_its_own_c_library_and_has_its_own_folders() {
 #[test]
 fn the_search_is_limited() {
     struct Endless;
-    impl Files for Endless {
+    impl LibraryFiles for Endless {
         fn id(&self, path: &Path) -> Option<Id> {
             let name = path.file_name()?.to_str()?;
             Some((1, name.parse().ok()?))
@@ -198,7 +202,7 @@ fn the_search_is_limited() {
     let needs = Needs { rpath: Some("/a:".repeat(5000).into()), ..program(LD, &names) };
     let asked = std::cell::Cell::new(0);
     struct Counted<'a>(&'a std::cell::Cell<usize>);
-    impl Files for Counted<'_> {
+    impl LibraryFiles for Counted<'_> {
         fn id(&self, _: &Path) -> Option<Id> {
             self.0.set(self.0.get() + 1);
             None

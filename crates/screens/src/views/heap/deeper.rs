@@ -1,14 +1,14 @@
 //! What the parts of a process's memory mean, and how to look deeper. In: a reading. Out: sentences.
 
 use super::{bytes, percent};
-use allocanary_heap::{Heap, Part, Reading, Sure};
+use allocanary_heap::{Heap, Part, PartsCertainty, Reading};
 
 /// Parts below this share of all, in percent, are not explained.
 const LEAST: f64 = 5.0;
 
 /// A sentence for each large part that no call gives back.
 pub fn deeper(reading: &Reading) -> Vec<String> {
-    let divided = reading.heaps.iter().filter(|heap| heap.sure != Sure::NotKnown);
+    let divided = reading.heaps.iter().filter(|heap| heap.sure != PartsCertainty::NotKnown);
     let mut all: Vec<String> = divided.flat_map(|heap| by_part(heap, reading)).collect();
     for area in reading.areas.iter().filter(|area| percent(area.resident, reading.resident) >= LEAST) {
         if !area.tool.is_empty() {

@@ -124,7 +124,7 @@ fn what_is_not_divided_is_marked_in_every_line() {
     reading.undivided = vec!["mimalloc".into()];
     assert!(line(&reading).ends_with("  mimalloc not divided\n"));
     assert!(all(&[reading.clone()], &LOOK).contains("glibc; mimalloc, not divided"));
-    reading.heaps[0].sure = allocanary_heap::Sure::NotKnown;
+    reading.heaps[0].sure = allocanary_heap::PartsCertainty::NotKnown;
     assert!(line(&reading).ends_with("  glibc, mimalloc not divided\n"));
     reading.heaps.clear();
     assert!(all(&[reading], &LOOK).contains(" mimalloc, not divided"));
