@@ -205,7 +205,7 @@ fn best(from: u32, looked: u32, ancestors: &mut [u32], labels: &mut [u32], semi:
 mod tests {
     use super::*;
     use crate::made::{FakeHeap, blocks, globals};
-    use crate::modules::Modules;
+    use crate::modules::ModuleList;
     use proptest::prelude::*;
 
     const HEAP: u64 = 0x1_0000_0000;
@@ -222,7 +222,7 @@ mod tests {
         }
         let (blocks, copy, roots) =
             (blocks((0..count).map(|at| (HEAP + 64 * at, 64))), made.copy(), globals(0x10_0000));
-        let (modules, open) = (Modules::default(), |_: &_| None);
+        let (modules, open) = (ModuleList::default(), |_: &_| None);
         let heap =
             TypedBlocks { copy: &copy, blocks: &blocks, sample: None, modules: &modules, roots: &roots, open: &open };
         let entries: Vec<bool> = (0..count).map(|at| entries.contains(&at)).collect();

@@ -7,7 +7,7 @@ use crate::blocks::Blocks;
 use crate::contents::{Contents, SCHEMA};
 use crate::copy::Copy;
 use crate::kinds::TypedBlocks;
-use crate::modules::{Modules, Open};
+use crate::modules::{ModuleList, Open};
 use crate::profile::ProcessProfile;
 use crate::python::{self, Types};
 use crate::roots::{self, Root};
@@ -17,7 +17,7 @@ use crate::threads::ThreadSnapshot;
 /// What was found.
 pub struct HeapGraph {
     /// The program and its libraries.
-    pub modules: Modules,
+    pub modules: ModuleList,
     /// The types of CPython, if there is one.
     pub types: Option<Types>,
     walks: Vec<Walk>,
@@ -54,7 +54,7 @@ impl HeapGraph {
                 "no heap was found whose blocks are known here: those of glibc, jemalloc and mimalloc are".into(),
             );
         }
-        let modules = Modules::of(copy, open);
+        let modules = ModuleList::of(copy, open);
         let types = Types::find(copy, &modules).unwrap_or_else(|name| {
             problems.push(format!("{name}: objects of this release are not known here: wanted CPython 3.8 to 3.13; what it leads to counts as held"));
             None

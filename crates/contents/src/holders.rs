@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use crate::blocks::Blocks;
 use crate::kinds::TypedBlocks;
 use crate::links::Links;
-use crate::modules::{Modules, Open};
+use crate::modules::{ModuleList, Open};
 use crate::paths::Paths;
 use crate::reach::{From, Reach, each_pointer};
 use crate::roots::RootKind;
@@ -170,7 +170,7 @@ fn flow(blocks: &Blocks, heap: &TypedBlocks, colours: &mut [u32], queue: &mut Ve
 }
 
 /// Who has the root at an address, and how far behind the holder's beginning it is.
-fn key(modules: &Modules, place: RootKind, at: u64, open: &Open) -> (HolderKey, u64) {
+fn key(modules: &ModuleList, place: RootKind, at: u64, open: &Open) -> (HolderKey, u64) {
     match place {
         RootKind::Global(_) => match modules.bounds(at, open) {
             Some((from, _)) => (HolderKey::Variable(from), at.wrapping_sub(from)),

@@ -8,7 +8,7 @@ use crate::blocks::Blocks;
 
 /// What is known of one block: nothing, or where in it an object is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Object(u8);
+pub struct ObjectLink(u8);
 
 const WEAK: u8 = 1 << 7;
 const COLLECTED: u8 = 1 << 6;
@@ -18,10 +18,10 @@ const HEAD: u64 = 16;
 /// `wr_object`, `wr_prev` and `wr_next` of a weak reference.
 const OF_WEAK: [u64; 3] = [16, 40, 48];
 
-impl Object {
+impl ObjectLink {
     /// An object at a distance from its block's beginning.
-    pub fn new(at: u64, collected: bool, weak: bool) -> Object {
-        Object(IS | (at / 8) as u8 & 15 | if collected { COLLECTED } else { 0 } | if weak { WEAK } else { 0 })
+    pub fn new(at: u64, collected: bool, weak: bool) -> ObjectLink {
+        ObjectLink(IS | (at / 8) as u8 & 15 | if collected { COLLECTED } else { 0 } | if weak { WEAK } else { 0 })
     }
 
     /// Where it is.
@@ -34,12 +34,12 @@ impl Object {
 #[derive(Debug, Default)]
 pub struct Links {
     /// Empty where no block is an object.
-    objects: Vec<Object>,
+    objects: Vec<ObjectLink>,
 }
 
 impl Links {
     /// With what is known of each block.
-    pub fn new(objects: Vec<Object>) -> Links {
+    pub fn new(objects: Vec<ObjectLink>) -> Links {
         Links { objects }
     }
 
@@ -79,7 +79,8 @@ mod tests {
             HeapBlock { at: 0x2000, bytes: 96 },
             HeapBlock { at: 0x3000, bytes: 64 },
         ]);
-        let links = Links::new(vec![Object::new(16, true, false), Object::new(32, true, true), Object::default()]);
+        let links =
+            Links::new(vec![ObjectLink::new(16, true, false), ObjectLink::new(32, true, true), ObjectLink::default()]);
         assert!(!links.counts(&blocks, 0, 0x1000) && !links.counts(&blocks, 0, 0x1001), "with a flag");
         assert!(
             links.counts(&blocks, 0, 0x1010) && links.counts(&blocks, 1, 0x2000) && links.counts(&blocks, 2, 0x3000)

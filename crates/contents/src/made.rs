@@ -7,7 +7,7 @@ use allocanary_heap::{HeapBlock, Mapping, Memory, PAGE, Pages, ThreadId};
 use crate::blocks::Blocks;
 use crate::copy::{Copy, Room};
 use crate::kinds::{Kinds, TypedBlocks};
-use crate::modules::Modules;
+use crate::modules::ModuleList;
 use crate::roots::{Root, RootKind};
 
 /// The memory of a process that never was.
@@ -99,7 +99,7 @@ pub fn globals(at: u64) -> Vec<Root> {
 /// The kinds of blocks that are held by a page of global variables.
 pub fn kinds(made: &FakeHeap, blocks: &Blocks, at: u64) -> Vec<String> {
     let copy = made.copy();
-    let (modules, roots) = (Modules::default(), globals(at));
+    let (modules, roots) = (ModuleList::default(), globals(at));
     let heap = TypedBlocks { copy: &copy, blocks, sample: None, modules: &modules, roots: &roots, open: &|_| None };
     let kinds = Kinds::of(&heap, None);
     blocks.iter().map(|(index, _)| kinds.kind(kinds.number(index)).name.clone()).collect()

@@ -42,11 +42,11 @@ struct Symbol {
 
 /// All of them, in the order of their addresses.
 #[derive(Default)]
-pub struct Modules(Vec<Module>);
+pub struct ModuleList(Vec<Module>);
 
-impl Modules {
+impl ModuleList {
     /// Those of a memory. `open` opens the file of a mapping.
-    pub fn of(memory: &dyn Memory, open: &Open) -> Modules {
+    pub fn of(memory: &dyn Memory, open: &Open) -> ModuleList {
         let mut all: Vec<Module> = Vec::new();
         for mapping in memory.mappings().iter().filter(|one| one.inode != 0) {
             match all.last_mut() {
@@ -65,7 +65,7 @@ impl Modules {
             let next = all[index].from;
             all[index - 1].to = all[index - 1].to.min(next);
         }
-        Modules(all)
+        ModuleList(all)
     }
 
     /// The module that has an address: its number.

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use allocanary_heap::{Mapping, Memory, PAGE, Walk};
 
-use crate::modules::Modules;
+use crate::modules::ModuleList;
 use crate::threads::ThreadSnapshot;
 
 /// What a root is. The order is that in which paths are looked for.
@@ -57,7 +57,7 @@ const RED_ZONE: u64 = 128;
 const STRUCTURE: u64 = PAGE;
 
 /// All roots, in the order in which paths are looked for. `taken` is what allocators have, in the order of the addresses.
-pub fn of(memory: &dyn Memory, threads: &[ThreadSnapshot], modules: &Modules, taken: &[Range<u64>]) -> Vec<Root> {
+pub fn of(memory: &dyn Memory, threads: &[ThreadSnapshot], modules: &ModuleList, taken: &[Range<u64>]) -> Vec<Root> {
     let mut roots = Vec::new();
     let mut push = |place: RootKind, range: Range<u64>| {
         roots.extend(gaps(range, taken).into_iter().map(|range| Root {

@@ -19,7 +19,7 @@ use crate::copy::Copy;
 use crate::count;
 use crate::found::HeapGraph;
 use crate::kinds::Kinds;
-use crate::modules::{Modules, Open};
+use crate::modules::{ModuleList, Open};
 use crate::threads::ThreadSnapshot;
 use part::{LARGE, PART, PageSample};
 
@@ -28,7 +28,7 @@ const WIDE: f64 = 1.96;
 
 /// The contents of a memory of which `bytes` would have to be copied.
 pub fn contents(memory: &dyn Memory, threads: &[ThreadSnapshot], bytes: u64, limit: u64, open: &Open) -> Contents {
-    let data = data(memory, &Modules::of(memory, open), limit / PART);
+    let data = data(memory, &ModuleList::of(memory, open), limit / PART);
     let mut found = HeapGraph::of(&Copy::of_part(memory, &data), threads, open);
     let sample = PageSample::of(&found.blocks, limit);
     let mut ranges = sample.pages(&found.blocks);
@@ -56,7 +56,7 @@ pub fn contents(memory: &dyn Memory, threads: &[ThreadSnapshot], bytes: u64, lim
 }
 
 /// The variables of the program and its libraries, as far as they may be copied.
-fn data(memory: &dyn Memory, modules: &Modules, most: u64) -> Vec<Range<u64>> {
+fn data(memory: &dyn Memory, modules: &ModuleList, most: u64) -> Vec<Range<u64>> {
     let mut left = most;
     let of_module = memory.mappings().iter().filter(|one| one.readable && one.writable && !one.shared);
     let of_module = of_module.filter(|one| modules.find(one.from).is_some());

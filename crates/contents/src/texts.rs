@@ -73,7 +73,7 @@ fn text<'a>(heap: &'a TypedBlocks, kinds: &Kinds, block: u32) -> Option<&'a [u8]
 mod tests {
     use super::*;
     use crate::made::{FakeHeap, blocks, globals};
-    use crate::modules::Modules;
+    use crate::modules::ModuleList;
 
     #[test]
     fn equal_texts_cost_all_but_one_and_are_shown_only_if_asked() {
@@ -84,7 +84,7 @@ mod tests {
         }
         made.write(HEAP + 160, b"only once here");
         let (blocks, copy, roots) = (blocks((0..6).map(|at| (HEAP + 32 * at, 24))), made.copy(), globals(0x10_0000));
-        let (modules, open) = (Modules::default(), |_: &_| None);
+        let (modules, open) = (ModuleList::default(), |_: &_| None);
         let heap =
             TypedBlocks { copy: &copy, blocks: &blocks, sample: None, modules: &modules, roots: &roots, open: &open };
         let kinds = Kinds::of(&heap, None);

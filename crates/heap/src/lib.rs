@@ -46,8 +46,8 @@ mod unread;
 pub use allocanary_process::{Frozen, ProcessTrouble, ptrace};
 /// The parts of a reading.
 pub use allocanary_walkers::{
-    BlockKind, Check, Fact, Forecast, HeapArena, HeapBlock, Layout, Mapping, Memory, OF_HEAP, PAGE, PARTS, PageState,
-    Pages, Part, Parts, Piece, Run, Stretch, ThreadId, Unknown, Walk, Walked, Walker, Window, best_of, parse_maps,
+    BlockKind, Check, Fact, Forecast, HeapArena, HeapBlock, HeapWalks, Layout, Mapping, Memory, OF_HEAP, PAGE, PARTS,
+    PageState, Pages, Part, Parts, Piece, Run, Stretch, ThreadId, Unknown, Walk, Walker, Window, best_of, parse_maps,
     walk_all,
 };
 pub use core_file::CoreFile;

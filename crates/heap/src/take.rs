@@ -11,8 +11,8 @@ use allocanary_sys::proc::Stat;
 use crate::apart::apart;
 use crate::counted::add_shares;
 use crate::{
-    CoreFile, KernelCounts, LiveProcess, MappingCount, Memory, PageState, ProcessTrouble, Reading, Subject, Unknown,
-    Walk, Walked, best_of, counted, inside, parse_smaps, shares, walk_all,
+    CoreFile, HeapWalks, KernelCounts, LiveProcess, MappingCount, Memory, PageState, ProcessTrouble, Reading, Subject,
+    Unknown, Walk, best_of, counted, inside, parse_smaps, shares, walk_all,
 };
 use allocanary_walkers::{AllocatorMark, KNOWN, build_id};
 
@@ -104,7 +104,7 @@ fn taken(
     let subject = Subject::of(pid).ok_or(ProcessTrouble::Gone(pid))?;
     let mut problem = unsupported(pid);
     let mut stopped = None;
-    let Walked { memory: live, mut walks } = match (&problem, how) {
+    let HeapWalks { memory: live, mut walks } = match (&problem, how) {
         (None, ReadMode::Running) => best_of(TRIES, open)?,
         (None, ReadMode::Stopped) => {
             // What a walk needs of files is opened before the stop. What it needs of a file system that may not answer
@@ -124,7 +124,7 @@ fn taken(
             stopped = Some(begun.elapsed().as_micros() as u64);
             walked?
         }
-        (Some(_), _) => Walked { memory: open()?, walks: Vec::new() },
+        (Some(_), _) => HeapWalks { memory: open()?, walks: Vec::new() },
     };
     if live.is_cut() {
         return Err(ProcessTrouble::Changed(pid));

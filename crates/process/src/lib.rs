@@ -44,4 +44,4 @@ pub use freeze::Frozen;
 pub use get::{calls, core, file_of, get, kernel, link, links, open, serve_by, status, text, threads};
 pub use stopped::Stopped;
 pub use trouble::ProcessTrouble;
-pub use what::{BrokerReply, Called, HostFile, Name, ProcessThread, Registers, What};
+pub use what::{BrokerReply, Called, HostFile, Name, ProcessThread, ThreadRegisters, What};

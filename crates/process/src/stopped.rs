@@ -11,7 +11,7 @@ use crate::freeze::Frozen;
 use crate::get::{asks, get, parsed};
 use crate::ptrace;
 use crate::trouble::ProcessTrouble;
-use crate::what::{BrokerReply, Registers, What};
+use crate::what::{BrokerReply, ThreadRegisters, What};
 
 /// How much longer than announced a process may be stopped.
 pub(crate) const MORE: Duration = Duration::from_secs(1);
@@ -46,7 +46,7 @@ impl Stopped {
     }
 
     /// What its threads have in their registers.
-    pub fn registers(&self) -> Vec<Registers> {
+    pub fn registers(&self) -> Vec<ThreadRegisters> {
         match self {
             Stopped::Here(frozen) => registers(frozen),
             Stopped::Asked(pid) => {
@@ -64,8 +64,8 @@ impl Drop for Stopped {
     }
 }
 
-fn registers(frozen: &Frozen) -> Vec<Registers> {
-    let of = |tid| ptrace::words(tid).map(|(stack, words)| Registers { tid, stack, words }).ok();
+fn registers(frozen: &Frozen) -> Vec<ThreadRegisters> {
+    let of = |tid| ptrace::words(tid).map(|(stack, words)| ThreadRegisters { tid, stack, words }).ok();
     frozen.tids().filter_map(of).collect()
 }
 

@@ -124,7 +124,7 @@ impl What {
 
 /// The registers of a thread of a stopped process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Registers {
+pub struct ThreadRegisters {
     /// Its number.
     pub tid: u32,
     /// Its stack pointer.

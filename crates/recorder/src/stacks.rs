@@ -12,7 +12,7 @@ use std::cell::Cell;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
-use allocanary_stacks::object::Object;
+use allocanary_stacks::object::MappedObject;
 use allocanary_stacks::rules::{RuleCache, Rules};
 use allocanary_stacks::walk::{self, StackWalker, WalkHost, here};
 
@@ -78,7 +78,7 @@ pub(super) fn begin(process: &Process, base: *mut u8) -> bool {
     // SAFETY: zeros are a valid state, and the mapping stays.
     let Some(made) = (unsafe { tables.as_ref() }) else { return false };
     // SAFETY: an address of this library's own code, which is running.
-    if let Some(own) = unsafe { Object::of(begin as *const () as u64) }.filter(|_| IS_LIBRARY.load(SeqCst)) {
+    if let Some(own) = unsafe { MappedObject::of(begin as *const () as u64) }.filter(|_| IS_LIBRARY.load(SeqCst)) {
         made.own[0].store(own.start, Relaxed);
         made.own[1].store(own.end, Relaxed);
     }
@@ -178,7 +178,7 @@ impl WalkHost for Site<'_> {
         })
     }
 
-    fn object(&self, object: &Object) -> bool {
+    fn object(&self, object: &MappedObject) -> bool {
         self.tables.modules.find_or_add(&self.room, object, self.tables.rules.forgotten())
     }
 }

@@ -29,7 +29,7 @@ use std::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst,
 };
 
-use allocanary_stacks::object::Object;
+use allocanary_stacks::object::MappedObject;
 use allocanary_stacks::walk;
 use allocanary_sys::clocks::monotonic_nanos;
 
@@ -75,7 +75,8 @@ pub fn turn_on(mean: u64, place: SamplerPlace) -> bool {
     };
     walk::look_up();
     // SAFETY: an address of this file's code, which runs.
-    if let Some(own) = unsafe { Object::of(is_on as *const () as u64) }.filter(|_| place == SamplerPlace::Library) {
+    if let Some(own) = unsafe { MappedObject::of(is_on as *const () as u64) }.filter(|_| place == SamplerPlace::Library)
+    {
         OWN[0].store(own.start, Relaxed);
         OWN[1].store(own.end, Relaxed);
     }

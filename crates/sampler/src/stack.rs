@@ -6,7 +6,7 @@
 use std::cell::Cell;
 use std::sync::atomic::{Ordering::Relaxed, Ordering::Release, Ordering::SeqCst};
 
-use allocanary_stacks::object::Object;
+use allocanary_stacks::object::MappedObject;
 use allocanary_stacks::walk::{WalkHost, here};
 
 use super::state::{OWN, is_before_filter};
@@ -79,7 +79,7 @@ impl WalkHost for Site<'_> {
     }
 
     /// The reader finds files by the mappings of the process.
-    fn object(&self, _: &Object) -> bool {
+    fn object(&self, _: &MappedObject) -> bool {
         true
     }
 }

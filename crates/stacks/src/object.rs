@@ -38,7 +38,7 @@ pub(crate) fn look_up() -> bool {
 }
 
 /// A mapped file with code. It stays mapped while the calling thread has a frame in it.
-pub struct Object {
+pub struct MappedObject {
     /// Its first address.
     pub start: u64,
     /// The address after its last one.
@@ -49,13 +49,13 @@ pub struct Object {
     name: *const c_char,
 }
 
-impl Object {
+impl MappedObject {
     /// The file to which an address belongs.
     ///
     /// # Safety
     ///
     /// The file stays mapped while the value is used: no thread closes it with `dlclose`.
-    pub unsafe fn of(pc: u64) -> Option<Object> {
+    pub unsafe fn of(pc: u64) -> Option<MappedObject> {
         let find = FIND.load(Relaxed);
         if find.is_null() {
             return None;
@@ -70,7 +70,7 @@ impl Object {
             }
             let (start, end) = (found.start.expose_provenance() as u64, found.end.addr() as u64);
             let (bias, name) = ((*found.link_map).bias as u64, (*found.link_map).name);
-            Some(Object { start, end, bias, header: found.tables.addr() as u64, name })
+            Some(MappedObject { start, end, bias, header: found.tables.addr() as u64, name })
         }
     }
 
@@ -219,16 +219,16 @@ mod tests {
     fn the_c_library_is_found_with_its_tables_and_its_build_id() {
         assert!(look_up());
         // SAFETY: the C library and this program stay mapped.
-        let object = unsafe { Object::of(libc::getpid as *const () as u64) }.unwrap();
+        let object = unsafe { MappedObject::of(libc::getpid as *const () as u64) }.unwrap();
         assert!(object.path().ends_with(b"libc.so.6"));
         assert!(object.start < object.end && object.bias == object.start);
         assert!(!object.build_id().is_empty());
         let tables = object.tables().unwrap();
         assert_ne!(tables.rule(libc::getpid as *const () as u64), crate::rule::Rule::UNKNOWN);
         // SAFETY: as above.
-        let own = unsafe { Object::of(look_up as *const () as u64) }.unwrap();
+        let own = unsafe { MappedObject::of(look_up as *const () as u64) }.unwrap();
         assert_eq!(own.path(), b"");
         // SAFETY: no file is at these addresses.
-        assert!([8, 1 << 46].iter().all(|pc| unsafe { Object::of(*pc) }.is_none()));
+        assert!([8, 1 << 46].iter().all(|pc| unsafe { MappedObject::of(*pc) }.is_none()));
     }
 }

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use crate::epilogue::{self, AFTER, BEFORE};
 use crate::frames::SIGNAL;
 use crate::rule::{Cfa, Rbp, Rule};
-use crate::walk::Registers;
+use crate::walk::WalkRegisters;
 use file::Tables;
 
 /// The most bytes of all tables of a process.
@@ -46,7 +46,7 @@ pub trait OutsideProcess {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutsideFrame {
     /// The registers: the code continues here.
-    pub at: Registers,
+    pub at: WalkRegisters,
     /// Whether the address is that of an interrupted instruction, and not a return address.
     pub is_exact: bool,
 }
@@ -82,23 +82,23 @@ pub struct Stack {
 /// The tables that were read from a process's files, and the rules that were found in them. Use one value for all
 /// stacks of a process, as long as its mappings do not change.
 #[derive(Default)]
-pub struct Modules {
+pub struct UnwindTables {
     tables: BTreeMap<u64, (CodeMapping, Option<Tables>)>,
     rules: BTreeMap<u64, Rule>,
     /// How many bytes the tables have.
     bytes: u64,
 }
 
-impl std::fmt::Debug for Modules {
+impl std::fmt::Debug for UnwindTables {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Modules({} mappings)", self.tables.len())
     }
 }
 
-impl Modules {
+impl UnwindTables {
     /// No tables yet.
-    pub fn new() -> Modules {
-        Modules::default()
+    pub fn new() -> UnwindTables {
+        UnwindTables::default()
     }
 
     /// Reads the tables of a mapping with code, if they were not read. A walk does this itself, when it needs them.
@@ -122,7 +122,7 @@ impl Modules {
     }
 
     /// Walks the stack of a thread that has these registers.
-    pub fn walk(&mut self, process: &dyn OutsideProcess, from: Registers) -> Stack {
+    pub fn walk(&mut self, process: &dyn OutsideProcess, from: WalkRegisters) -> Stack {
         let mut frames = Vec::new();
         let mut next = OutsideFrame { at: from, is_exact: true };
         let end = loop {
@@ -169,7 +169,7 @@ fn by_code(process: &dyn OutsideProcess, pc: u64) -> Rule {
 
 /// The caller's frame.
 fn step(process: &dyn OutsideProcess, frame: &OutsideFrame, rule: Rule) -> Result<OutsideFrame, End> {
-    let Registers { sp, bp, .. } = frame.at;
+    let WalkRegisters { sp, bp, .. } = frame.at;
     let word = |address: u64| {
         let mut bytes = [0; 8];
         process.read(address, &mut bytes).then(|| u64::from_le_bytes(bytes)).ok_or(End::Broken)
@@ -180,7 +180,10 @@ fn step(process: &dyn OutsideProcess, frame: &OutsideFrame, rule: Rule) -> Resul
         Cfa::AtRbp(distance) => word(bp.wrapping_add(distance as u64))?,
         Cfa::Signal => {
             let [sp, bp, pc] = SIGNAL.map(|distance| sp.wrapping_add(distance as u64));
-            return Ok(OutsideFrame { at: Registers { pc: word(pc)?, sp: word(sp)?, bp: word(bp)? }, is_exact: true });
+            return Ok(OutsideFrame {
+                at: WalkRegisters { pc: word(pc)?, sp: word(sp)?, bp: word(bp)? },
+                is_exact: true,
+            });
         }
         Cfa::End => return Err(End::Outermost),
         Cfa::Unknown => return Err(End::Broken),
@@ -194,7 +197,7 @@ fn step(process: &dyn OutsideProcess, frame: &OutsideFrame, rule: Rule) -> Resul
         Rbp::AtCfa(apart) => word(cfa.wrapping_add(apart as u64))?,
         Rbp::AtRbp(apart) => word(bp.wrapping_add(apart as u64))?,
     };
-    Ok(OutsideFrame { at: Registers { pc: word(cfa.wrapping_sub(8))?, sp: cfa, bp }, is_exact: false })
+    Ok(OutsideFrame { at: WalkRegisters { pc: word(cfa.wrapping_sub(8))?, sp: cfa, bp }, is_exact: false })
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 
 use crate::frames::SIGNAL;
 use crate::made::Made;
-use crate::object::{self, Object};
+use crate::object::{self, MappedObject};
 use crate::rule::{Cfa, Rbp, Rule};
 use crate::rules::RuleCache;
 pub use crate::stack::Bounds;
@@ -24,7 +24,7 @@ pub fn look_up() -> bool {
 
 /// The registers at one place of the code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Registers {
+pub struct WalkRegisters {
     /// The address of the code.
     pub pc: u64,
     /// The stack pointer.
@@ -36,7 +36,7 @@ pub struct Registers {
 /// The registers of the function that this is compiled into.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-pub fn here() -> Registers {
+pub fn here() -> WalkRegisters {
     let (pc, sp, bp);
     // SAFETY: only reads registers.
     unsafe {
@@ -45,13 +45,13 @@ pub fn here() -> Registers {
             pc = out(reg) pc, sp = out(reg) sp, bp = out(reg) bp, options(nomem, nostack, preserves_flags),
         );
     }
-    Registers { pc, sp, bp }
+    WalkRegisters { pc, sp, bp }
 }
 
 /// Returns zeros: stacks are not walked on this platform.
 #[cfg(not(target_arch = "x86_64"))]
-pub fn here() -> Registers {
-    Registers::default()
+pub fn here() -> WalkRegisters {
+    WalkRegisters::default()
 }
 
 /// What a user of walks, such as the recorder, provides.
@@ -67,14 +67,14 @@ pub trait WalkHost {
     fn node(&self, parent: u32, pc: u64) -> u32;
     /// Tells the host that a frame is in this file. If the host cannot store this now, it returns false, and is told
     /// again later.
-    fn object(&self, object: &Object) -> bool;
+    fn object(&self, object: &MappedObject) -> bool;
 }
 
 /// A frame of the last stack.
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
 struct Frame {
-    at: Registers,
+    at: WalkRegisters,
     rule: Rule,
     node: u32,
     /// Whether the address is that of an interrupted instruction, and not a return address.
@@ -99,7 +99,7 @@ pub struct StackWalker {
 
 /// The result of a walk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Walked {
+pub struct StackWalk {
     /// The node of the stack; 0 if nothing could be walked, or if there was no room.
     pub node: u32,
     /// Whether it had more than [`MOST`] frames.
@@ -149,7 +149,7 @@ impl StackWalker {
     ///     walker.walk(here(), host)
     /// }
     /// ```
-    pub unsafe fn walk(&mut self, from: Registers, host: &impl WalkHost) -> Walked {
+    pub unsafe fn walk(&mut self, from: WalkRegisters, host: &impl WalkHost) -> StackWalk {
         let forgotten = host.rules().forgotten();
         if self.forgotten != forgotten {
             (self.forgotten, self.count) = (forgotten, 0);
@@ -157,7 +157,7 @@ impl StackWalker {
         }
         // SAFETY: the caller's promise.
         unsafe { self.stack.begin(from.sp) };
-        let Some(next) = self.first(from, host) else { return Walked { is_broken: true, ..Walked::default() } };
+        let Some(next) = self.first(from, host) else { return StackWalk { is_broken: true, ..StackWalk::default() } };
         let (known, mut count, mut end) = self.frames(next, self.count.min(MOST), 0, host);
         if end == End::Broken {
             (count, end) = self.go_on(known, count, host);
@@ -224,7 +224,7 @@ impl StackWalker {
         let pc = frame.at.pc.wrapping_sub(1);
         // If a signal has interrupted such code, the built part of its frame is not known. SAFETY: the object is only
         // checked for existence.
-        if frame.is_exact || host.rules().get(pc).is_some() || unsafe { Object::of(pc) }.is_some() {
+        if frame.is_exact || host.rules().get(pc).is_some() || unsafe { MappedObject::of(pc) }.is_some() {
             return None;
         }
         frame.rule = self.made.rule(frame.at.pc, &mut self.stack)?;
@@ -234,7 +234,7 @@ impl StackWalker {
 
     /// The first frame that does not belong to the host.
     #[inline]
-    fn first(&mut self, from: Registers, host: &impl WalkHost) -> Option<Frame> {
+    fn first(&mut self, from: WalkRegisters, host: &impl WalkHost) -> Option<Frame> {
         let mut frame = Frame { at: from, is_exact: true, ..Frame::default() };
         for _ in 0..MOST {
             frame.rule = rule_of(&frame, host);
@@ -259,7 +259,7 @@ impl StackWalker {
     }
 
     /// Stores the stack: its known frames, and the new frames below them.
-    fn keep(&mut self, count: usize, end: End, host: &impl WalkHost) -> Walked {
+    fn keep(&mut self, count: usize, end: End, host: &impl WalkHost) -> StackWalk {
         let known = if let End::Known(known) = end { known } else { 0 };
         let mut node = match known.checked_sub(1) {
             Some(innermost) => self.last[innermost].node,
@@ -271,7 +271,7 @@ impl StackWalker {
             node = host.node(node, frame.at.pc);
             if node == 0 {
                 self.count = 0;
-                return Walked { node, is_cut, is_broken };
+                return StackWalk { node, is_cut, is_broken };
             }
             // Each frame has a place: known frames are kept only if both parts fit.
             if let Some(place) = self.last.get_mut(known + at) {
@@ -280,7 +280,7 @@ impl StackWalker {
         }
         // A stack that was cut must not be continued as the outer part of another stack.
         self.count = if is_cut { 0 } else { known + count };
-        Walked { node, is_cut, is_broken }
+        StackWalk { node, is_cut, is_broken }
     }
 }
 
@@ -300,7 +300,7 @@ fn rule_of(frame: &Frame, host: &impl WalkHost) -> Rule {
 #[inline(never)]
 fn find_rule(pc: u64, host: &impl WalkHost) -> Rule {
     // SAFETY: the calling thread has a frame in the file, or an invalid address leads there: see `made`.
-    let Some(object) = (unsafe { Object::of(pc) }) else { return Rule::UNKNOWN };
+    let Some(object) = (unsafe { MappedObject::of(pc) }) else { return Rule::UNKNOWN };
     let rule = object.tables().map_or(Rule::UNKNOWN, |tables| tables.rule(pc));
     if host.object(&object) {
         host.rules().put(pc, rule);
@@ -311,7 +311,7 @@ fn find_rule(pc: u64, host: &impl WalkHost) -> Rule {
 /// The caller's frame, without the rule of its own caller.
 #[inline(always)]
 fn step(stack: &mut Stack, frame: &Frame) -> Result<Frame, End> {
-    let Registers { sp, bp, .. } = frame.at;
+    let WalkRegisters { sp, bp, .. } = frame.at;
     let mut word = |address: u64| stack.word(address).ok_or(End::Broken);
     let cfa = match frame.rule.cfa() {
         Cfa::Rsp(distance) => sp.wrapping_add(distance as u64),
@@ -319,7 +319,7 @@ fn step(stack: &mut Stack, frame: &Frame) -> Result<Frame, End> {
         Cfa::AtRbp(distance) => word(bp.wrapping_add(distance as u64))?,
         Cfa::Signal => {
             let [sp, bp, pc] = SIGNAL.map(|distance| sp.wrapping_add(distance as u64));
-            let at = Registers { pc: word(pc)?, sp: word(sp)?, bp: word(bp)? };
+            let at = WalkRegisters { pc: word(pc)?, sp: word(sp)?, bp: word(bp)? };
             return Ok(Frame { at, is_exact: true, ..Frame::default() });
         }
         Cfa::End => return Err(End::Outermost),
@@ -334,5 +334,5 @@ fn step(stack: &mut Stack, frame: &Frame) -> Result<Frame, End> {
         Rbp::AtCfa(apart) => word(cfa.wrapping_add(apart as u64))?,
         Rbp::AtRbp(apart) => word(bp.wrapping_add(apart as u64))?,
     };
-    Ok(Frame { at: Registers { pc: word(cfa.wrapping_sub(8))?, sp: cfa, bp }, ..Frame::default() })
+    Ok(Frame { at: WalkRegisters { pc: word(cfa.wrapping_sub(8))?, sp: cfa, bp }, ..Frame::default() })
 }

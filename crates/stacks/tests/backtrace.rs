@@ -9,9 +9,9 @@ use std::hint::black_box;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-use allocanary_stacks::object::Object;
+use allocanary_stacks::object::MappedObject;
 use allocanary_stacks::rules::Rules;
-use allocanary_stacks::walk::{MOST, StackWalker, Walked, here, look_up};
+use allocanary_stacks::walk::{MOST, StackWalk, StackWalker, here, look_up};
 
 unsafe extern "C" {
     fn _Unwind_Backtrace(tell: extern "C" fn(*mut c_void, *mut c_void) -> c_int, to: *mut c_void) -> c_int;
@@ -47,7 +47,7 @@ impl allocanary_stacks::walk::WalkHost for &'static Nodes {
         })
     }
 
-    fn object(&self, object: &Object) -> bool {
+    fn object(&self, object: &MappedObject) -> bool {
         assert!(object.start < object.end);
         self.objects.fetch_add(1, SeqCst);
         true
@@ -98,7 +98,7 @@ fn frames(mut node: u32) -> Vec<u64> {
 
 /// Compares the two unwinders at this place. The first frame is this function's caller.
 #[inline(never)]
-fn compare() -> Walked {
+fn compare() -> StackWalk {
     let mut wanted: Vec<u64> = Vec::new();
     // SAFETY: the list outlives the call.
     unsafe { _Unwind_Backtrace(collect, (&raw mut wanted).cast()) };
@@ -356,12 +356,12 @@ fn a_frame_that_leads_out_of_the_stack_ends_the_walk() {
         let pages = libc::mmap(std::ptr::null_mut(), 8192, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
         assert_eq!(libc::mprotect(pages.add(4096), 4096, libc::PROT_NONE), 0);
         let walk = |sp: u64, bp: u64| {
-            let from = allocanary_stacks::walk::Registers { sp, bp, ..here() };
+            let from = allocanary_stacks::walk::WalkRegisters { sp, bp, ..here() };
             WALKER.with_borrow_mut(|walker| walker.walk(from, &nodes()))
         };
         for sp in [pages.addr() as u64 + 4088, pages.addr() as u64 + 4096, 0, 8, u64::MAX - 7, u64::MAX, 1 << 46] {
             let walked = walk(sp, sp);
-            assert_eq!(walked, Walked { is_broken: true, ..walked });
+            assert_eq!(walked, StackWalk { is_broken: true, ..walked });
         }
         libc::munmap(pages, 8192);
     }

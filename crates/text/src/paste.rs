@@ -11,26 +11,26 @@ use super::outside::steers;
 /// A command line that a user pastes. Text from outside can only be added as a word, which is quoted. Whatever prints such a line takes
 /// this type.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Words(String);
+pub struct CommandLine(String);
 
-impl Words {
+impl CommandLine {
     /// The begin of a line, in our own words: `allocanary who --sort requested`.
-    pub fn new(ours: &'static str) -> Words {
-        Words(ours.to_string())
+    pub fn new(ours: &'static str) -> CommandLine {
+        CommandLine(ours.to_string())
     }
 
     /// Adds a word.
-    pub fn word(self, word: impl AsRef<OsStr>) -> Words {
-        Words(self.0 + " " + &quoted(word))
+    pub fn word(self, word: impl AsRef<OsStr>) -> CommandLine {
+        CommandLine(self.0 + " " + &quoted(word))
     }
 
     /// Adds words.
-    pub fn words(self, words: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Words {
-        words.into_iter().fold(self, Words::word)
+    pub fn words(self, words: impl IntoIterator<Item = impl AsRef<OsStr>>) -> CommandLine {
+        words.into_iter().fold(self, CommandLine::word)
     }
 
     /// Adds a path. If it begins with `-`, it gets `./` before it, because it is no flag.
-    pub fn path(self, path: impl AsRef<Path>) -> Words {
+    pub fn path(self, path: impl AsRef<Path>) -> CommandLine {
         let path = path.as_ref();
         match path.as_os_str().as_bytes() {
             [b'-', ..] => self.word(Path::new(".").join(path)),
@@ -39,7 +39,7 @@ impl Words {
     }
 }
 
-impl fmt::Display for Words {
+impl fmt::Display for CommandLine {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.write_str(&self.0)
     }
@@ -124,7 +124,7 @@ mod tests {
             b"a\xff\\'",
             "\u{202e}7".as_bytes(),
         ];
-        let line = Words::new("printf '%s\\0'").words(words.map(OsStr::from_bytes)).to_string();
+        let line = CommandLine::new("printf '%s\\0'").words(words.map(OsStr::from_bytes)).to_string();
         assert!(!line.contains(steers), "{line:?}");
         let said = std::process::Command::new("bash").arg("-c").arg(&line).output().unwrap().stdout;
         assert_eq!(
@@ -135,9 +135,9 @@ mod tests {
 
     #[test]
     fn a_path_is_no_flag() {
-        assert_eq!(Words::new("allocanary who").path("-x.trace").to_string(), "allocanary who ./-x.trace");
+        assert_eq!(CommandLine::new("allocanary who").path("-x.trace").to_string(), "allocanary who ./-x.trace");
         assert_eq!(
-            Words::new("allocanary who").path("a b/x").word(7.to_string()).to_string(),
+            CommandLine::new("allocanary who").path("a b/x").word(7.to_string()).to_string(),
             "allocanary who 'a b/x' 7"
         );
     }

@@ -52,7 +52,7 @@ pub use memory::{Memory, ThreadId};
 pub use pages::{PAGE, PageState, Pages, Run};
 pub use piece::Piece;
 pub use walk::{Check, Forecast, HeapArena, Unknown, Walk, Walker};
-pub use walks::{ALL, Walked, best_of, walk_all};
+pub use walks::{ALL, HeapWalks, best_of, walk_all};
 pub use window::Window;
 
 /// Every allocator that is known in one of these ways. Problems are told in this order.

@@ -12,8 +12,9 @@ pub fn walk_all(memory: &dyn Memory) -> Vec<Result<Walk, Unknown>> {
 
 /// Opens and walks a process that runs, up to `tries` times, until a walk has neither a break nor a check that fails. Returns the best
 /// one with the memory that it read. An error of the first opening is returned; a later one ends the tries.
-pub fn best_of<M: Memory, E>(tries: u32, mut open: impl FnMut() -> Result<M, E>) -> Result<Walked<M>, E> {
-    let mut walk = || open().map(|memory| (walk_all(&memory), memory)).map(|(walks, memory)| Walked { memory, walks });
+pub fn best_of<M: Memory, E>(tries: u32, mut open: impl FnMut() -> Result<M, E>) -> Result<HeapWalks<M>, E> {
+    let mut walk =
+        || open().map(|memory| (walk_all(&memory), memory)).map(|(walks, memory)| HeapWalks { memory, walks });
     let mut best = walk()?;
     for _ in 1..tries {
         if best.doubt() == (0, 0, 0, 0) {
@@ -29,14 +30,14 @@ pub fn best_of<M: Memory, E>(tries: u32, mut open: impl FnMut() -> Result<M, E>)
 
 /// A memory, and what each walker found in it.
 #[derive(Debug)]
-pub struct Walked<M> {
+pub struct HeapWalks<M> {
     /// What was read: the mappings and the states of the pages belong to these walks.
     pub memory: M,
     /// The heaps, as [`walk_all`] returns them.
     pub walks: Vec<Result<Walk, Unknown>>,
 }
 
-impl<M> Walked<M> {
+impl<M> HeapWalks<M> {
     /// The heaps that could not be divided, and the doubts of the others together.
     fn doubt(&self) -> (u64, u64, u64, u64) {
         self.walks.iter().fold((0, 0, 0, 0), |sum, walk| match walk {

@@ -11,7 +11,7 @@ use allocanary_study::builds::make::CrateSource;
 use allocanary_study::builds::releases::Release;
 use allocanary_study::builds::releases::find;
 use allocanary_study::builds::releases::releases;
-use allocanary_text::paste::Words;
+use allocanary_text::paste::CommandLine;
 use allocanary_text::units::Unit;
 
 use super::terminal;
@@ -112,7 +112,7 @@ fn done(all: &[Built]) -> String {
         };
         out += &format!("{}: {}, {reports}\n  {}\n", built.name(), size(built.bytes), built.library.display());
     }
-    let next = Words::new("allocanary run --candidates system").words(all.iter().map(Built::name));
+    let next = CommandLine::new("allocanary run --candidates system").words(all.iter().map(Built::name));
     out + &format!("next: {next} -- PROGRAM\n")
 }
 

@@ -11,7 +11,7 @@ use allocanary_rows::error::{Error, Result};
 use allocanary_rows::fleet::{ContainerState, Fleet};
 use allocanary_screens::views::fleet;
 use allocanary_text::outside::harmless;
-use allocanary_text::paste::Words;
+use allocanary_text::paste::CommandLine;
 use cluster::{AgentPod, Cluster, ClusterPod};
 use serde_json::{Value, json};
 
@@ -144,8 +144,12 @@ fn debug(cluster: &Cluster, flags: &KubeFlags) -> Result<ExitCode> {
     let rights =
         json!({"securityContext": {"runAsUser": 0, "runAsNonRoot": false, "capabilities": {"add": ["SYS_PTRACE"]}}});
     let context = flags.context.iter().flat_map(|context| ["--context", context]);
-    let line =
-        Words::new("kubectl").words(context).word("-n").word(&pod.namespace).words(["debug", "-it"]).word(&pod.name);
+    let line = CommandLine::new("kubectl")
+        .words(context)
+        .word("-n")
+        .word(&pod.namespace)
+        .words(["debug", "-it"])
+        .word(&pod.name);
     let line = line.word(format!("--target={container}")).word(format!("--image={image}"));
     let text = format!(
         "# Nothing was changed. These lines add a container to the pod for as long as the pod\n\

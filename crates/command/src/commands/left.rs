@@ -6,7 +6,7 @@ use std::path::Path;
 use super::terminal;
 use allocanary_rows::error::Error;
 use allocanary_study::session::{Left, Target};
-use allocanary_text::paste::Words;
+use allocanary_text::paste::CommandLine;
 
 /// The error that ends a study or a search. `resume` says how to continue it with the rows at a path.
 pub fn told(rows: &Left, target: &Target, what: &str, resume: impl Fn(&str) -> String) -> Error {
@@ -30,5 +30,5 @@ pub fn told(rows: &Left, target: &Target, what: &str, resume: impl Fn(&str) -> S
 /// Says how to continue a study whose rows are in a folder, or in a file.
 pub fn resume_study(begun: &str) -> String {
     let flag = if Path::new(begun).is_dir() { "--out-dir" } else { "--output" };
-    format!("`{}` continues it", Words::new("allocanary study --resume").words([flag]).path(begun))
+    format!("`{}` continues it", CommandLine::new("allocanary study --resume").words([flag]).path(begun))
 }

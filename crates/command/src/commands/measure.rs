@@ -23,7 +23,7 @@ use allocanary_study::session::{
     Ended, Executor, Measured, OutOfBudget, Planned, Roster, RunProgress, Studies, Target, find_shipped, prefix,
 };
 use allocanary_sys::private;
-use allocanary_text::paste::Words;
+use allocanary_text::paste::CommandLine;
 use allocanary_text::units::show_duration;
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
@@ -201,9 +201,9 @@ impl RunProgress for Shown<'_> {
 }
 
 /// The command line as a shell would read it. The command's own path is left out: it means nothing on another host.
-fn as_typed(mut words: impl Iterator<Item = OsString>) -> Words {
+fn as_typed(mut words: impl Iterator<Item = OsString>) -> CommandLine {
     words.next();
-    Words::new("allocanary").words(words)
+    CommandLine::new("allocanary").words(words)
 }
 
 /// All rows of some files as findings. Rows may come from another host, or from a file without a study next to it. So

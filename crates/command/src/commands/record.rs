@@ -24,7 +24,7 @@ use allocanary_rows::error::{Error, Result};
 use allocanary_study::program::signal_name;
 use allocanary_study::session::{StudyFile, place};
 use allocanary_sys::sys;
-use allocanary_text::paste::Words;
+use allocanary_text::paste::CommandLine;
 use allocanary_text::units::{parse_bytes, parse_duration};
 use allocanary_trace::pack::pack;
 use allocanary_trace::record::{RecordOptions, made, put_end, put_marks, put_residents, traces, trim};
@@ -108,7 +108,7 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
             let largest = largest(&made);
             // `replay` shows little of a window: only blocks that were allocated in it.
             let second = if has_both { "allocanary who" } else { "allocanary replay" };
-            terminal::tell_next(&["allocanary report", second].map(|begin| Words::new(begin).path(largest)));
+            terminal::tell_next(&["allocanary report", second].map(|begin| CommandLine::new(begin).path(largest)));
         }
         let recorded = recorded?;
         if let Some(signal) = recorded.signal.filter(|signal| !sys::asks_to_end(*signal)) {

@@ -27,7 +27,7 @@ use allocanary_study::session::StudyFile;
 use allocanary_study::session::Target;
 use allocanary_study::session::plan;
 use allocanary_study::session::program_candidates;
-use allocanary_text::paste::Words;
+use allocanary_text::paste::CommandLine;
 use started::Started;
 
 /// Does what the flags request.
@@ -57,7 +57,7 @@ fn study(flags: &ProgramStudyFlags) -> Result<StudyFile> {
                 return Err(Error::Input(format!(
                     "{}: there is no [program] table: `{}` runs it",
                     path.display(),
-                    Words::new("allocanary study").path(&path)
+                    CommandLine::new("allocanary study").path(&path)
                 )));
             }
             let program = flags.over(study.program.clone().unwrap_or_default());

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use allocanary_rows::error::{Error, Result};
 use allocanary_sys::sys;
 use allocanary_text::outside::{TerminalStyle, harmless_but_colours, harmless_lines};
-use allocanary_text::paste::Words;
+use allocanary_text::paste::CommandLine;
 
 /// Writes to standard output. It is not an error if the reader closes the pipe early (`| head`).
 pub fn print(bytes: &[u8]) -> Result<ExitCode> {
@@ -36,8 +36,8 @@ pub fn tell(line: impl std::fmt::Display) {
 }
 
 /// Writes to standard error which commands are next.
-pub fn tell_next(lines: &[Words]) {
-    let lines: Vec<String> = lines.iter().map(Words::to_string).collect();
+pub fn tell_next(lines: &[CommandLine]) {
+    let lines: Vec<String> = lines.iter().map(CommandLine::to_string).collect();
     tell(format_args!("next: {}", lines.join("\n      ")));
 }
 

@@ -17,7 +17,7 @@ use allocanary_rows::error::{Error, Result};
 use allocanary_rows::fleet::NodeReport;
 use allocanary_screens::views::trial as reports;
 use allocanary_sys::private;
-use allocanary_text::paste::Words;
+use allocanary_text::paste::CommandLine;
 use allocanary_text::units::{parse_duration, show_duration};
 
 /// The time between two readings: agents count each minute.
@@ -79,11 +79,11 @@ fn first(target: &Target, lines: &[Variable], flags: &TryFlags, found: Option<&R
     let known = WorkloadFacts { namespace, container, pod: newest(replicas) };
     let (urls, files): (Vec<&String>, Vec<&String>) = flags.nodes.iter().partition(|node| node.contains("://"));
     let folder = flags.out_dir.as_deref().unwrap_or(Path::new("readings"));
-    let read = Words::new("allocanary try").word(&flags.workload).word("--env").word(&flags.env);
+    let read = CommandLine::new("allocanary try").word(&flags.workload).word("--env").word(&flags.env);
     let read = read.words(["--for", "1h", "--out-dir"]).path(folder);
     let read = if urls.is_empty() { read.word("http://NODE:9912") } else { read.words(urls) };
     let files = files.into_iter().filter(|file| Path::new(file) != folder);
-    let judge = files.fold(read.clone(), Words::path).path(folder);
+    let judge = files.fold(read.clone(), CommandLine::path).path(folder);
     let steps = steps(target, &known, lines, read, judge).map_err(Error::Input)?;
     match flags.json {
         true => {

@@ -36,7 +36,7 @@ use allocanary_study::session::{
 };
 use allocanary_sys::private;
 use allocanary_text::outside::TerminalStyle;
-use allocanary_text::paste::Words;
+use allocanary_text::paste::CommandLine;
 use allocanary_text::units::show_duration;
 
 use answer::TuneFacts;
@@ -170,11 +170,11 @@ fn target(flags: &TuneFlags) -> Result<Target> {
 }
 
 /// The command that continues a search whose rows are in a folder.
-fn resumed(words: impl Iterator<Item = OsString>, begun: &str) -> Words {
+fn resumed(words: impl Iterator<Item = OsString>, begun: &str) -> CommandLine {
     let typed: Vec<OsString> = words.skip(1).collect();
     let ours = typed.iter().position(|word| word == "--").unwrap_or(typed.len());
     let (flags, program) = typed.split_at(ours);
-    let mut again = Words::new("allocanary");
+    let mut again = CommandLine::new("allocanary");
     let mut flags = flags.iter();
     while let Some(flag) = flags.next() {
         match flag.as_bytes() {

@@ -5,7 +5,7 @@
 //! children agree: each has its parent at one distance, its place 0, 1, 2 … at another, and a length of 1 to 11 right behind.
 //! A map of up to 11 entries is one node, which nothing proves. (Rust 1.36 and later.)
 
-use super::heap::{TypedBlocks, Words};
+use super::heap::{TypedBlocks, WordSlice};
 use super::table::Kinds;
 
 /// The most entries of a node.
@@ -48,7 +48,7 @@ pub fn mark(heap: &TypedBlocks, kinds: &mut Kinds) {
 }
 
 /// The blocks that two words in a row point to.
-fn children(heap: &TypedBlocks, words: Words, edge: usize) -> Option<[u32; 2]> {
+fn children(heap: &TypedBlocks, words: WordSlice, edge: usize) -> Option<[u32; 2]> {
     let [first, second] = [words.get(edge)?, words.get(edge + 1)?];
     if first < 1 << 16 || second < 1 << 16 || first == second {
         return None;
@@ -57,7 +57,7 @@ fn children(heap: &TypedBlocks, words: Words, edge: usize) -> Option<[u32; 2]> {
 }
 
 /// The word of a child in which its parent is.
-fn parent(child: Words, at: u64, guess: usize, left: &mut u64) -> Option<usize> {
+fn parent(child: WordSlice, at: u64, guess: usize, left: &mut u64) -> Option<usize> {
     if child.get(guess) == Some(at) {
         return Some(guess);
     }
@@ -69,14 +69,15 @@ fn parent(child: Words, at: u64, guess: usize, left: &mut u64) -> Option<usize> 
 /// The children of a node, and where each has its own place.
 fn nodes(
     heap: &TypedBlocks,
-    words: Words,
+    words: WordSlice,
     at: u64,
     edge: usize,
     parent: usize,
     guess: usize,
 ) -> Option<(usize, Vec<u32>)> {
-    let half =
-        |words: Words, place: usize| Some(u16::from_le_bytes(words.0.get(2 * place..2 * place + 2)?.try_into().ok()?));
+    let half = |words: WordSlice, place: usize| {
+        Some(u16::from_le_bytes(words.0.get(2 * place..2 * place + 2)?.try_into().ok()?))
+    };
     let of_place = |place: usize| {
         let length = half(words, place + 1).filter(|length| (1..=MOST).contains(length))?;
         let child = |number: u16| {

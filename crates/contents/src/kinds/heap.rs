@@ -5,7 +5,7 @@ use allocanary_heap::{HeapBlock, Memory};
 
 use crate::blocks::Blocks;
 use crate::copy::{Copy, PIECE};
-use crate::modules::{Modules, Open};
+use crate::modules::{ModuleList, Open};
 use crate::roots::Root;
 use crate::sample::part::PageSample;
 
@@ -18,7 +18,7 @@ pub struct TypedBlocks<'a> {
     /// Which of them are looked at; `None`: all.
     pub sample: Option<&'a PageSample>,
     /// The program and its libraries.
-    pub modules: &'a Modules,
+    pub modules: &'a ModuleList,
     /// The roots.
     pub roots: &'a [Root],
     /// Opens the file of a mapping.
@@ -30,9 +30,9 @@ const OVERLAP: u64 = 128;
 
 impl TypedBlocks<'_> {
     /// The words of a block, as far as they were copied.
-    pub fn words(&self, block: u32) -> Words<'_> {
+    pub fn words(&self, block: u32) -> WordSlice<'_> {
         let one = self.blocks.get(block);
-        Words(self.copy.bytes(one.at, one.bytes).unwrap_or_default())
+        WordSlice(self.copy.bytes(one.at, one.bytes).unwrap_or_default())
     }
 
     /// The word at an address, if it was copied.
@@ -110,9 +110,9 @@ impl TypedBlocks<'_> {
 
 /// Words in a row.
 #[derive(Clone, Copy)]
-pub struct Words<'a>(pub &'a [u8]);
+pub struct WordSlice<'a>(pub &'a [u8]);
 
-impl Words<'_> {
+impl WordSlice<'_> {
     /// One of them.
     #[inline]
     pub fn get(&self, index: usize) -> Option<u64> {

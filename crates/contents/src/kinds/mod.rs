@@ -21,7 +21,7 @@ mod tests;
 use std::collections::HashMap;
 
 use crate::python::types::Types;
-pub use heap::{TypedBlocks, Words};
+pub use heap::{TypedBlocks, WordSlice};
 use table::NONE;
 pub use table::{Kinds, ObjectKind};
 

@@ -14,16 +14,16 @@
 //! (libstdc++ of GCC 5 and later, libc++; Rust 1.36 and later.)
 
 use super::content::is_text;
-use super::heap::{TypedBlocks, Words};
+use super::heap::{TypedBlocks, WordSlice};
 use super::table::Kinds;
 
 /// Gives blocks that containers hold their kinds.
 pub fn mark(heap: &TypedBlocks, kinds: &mut Kinds) {
     let mut owners = Owners { heap, kinds, visited: 0, strings: [0; 2] };
     for root in heap.roots {
-        heap.each_piece(root.from, root.to, |bytes| owners.words(Words(bytes)));
+        heap.each_piece(root.from, root.to, |bytes| owners.words(WordSlice(bytes)));
     }
-    heap.each_block(|_, _, bytes| owners.words(Words(bytes)));
+    heap.each_block(|_, _, bytes| owners.words(WordSlice(bytes)));
     let most = STRINGS[usize::from(owners.strings[1] > owners.strings[0])];
     kinds.replace(EITHER, most);
 }
@@ -46,7 +46,7 @@ const EITHER: &str = "string data";
 const ONE: u64 = 0x3f80_0000;
 
 impl Owners<'_, '_> {
-    fn words(&mut self, words: Words) {
+    fn words(&mut self, words: WordSlice) {
         for at in 0..words.len() {
             let Some(word) = words.get(at) else { return };
             if word & 0xffff_ffff == ONE && at >= 4 {
@@ -108,7 +108,7 @@ impl Owners<'_, '_> {
     }
 
     /// Map and chunks of a deque whose first word is at a place.
-    fn deque(&mut self, words: Words, at: usize, map: u32) {
+    fn deque(&mut self, words: WordSlice, at: usize, map: u32) {
         let word = |next: usize| words.get(at + next).unwrap_or(0);
         let chunk = |first: usize| word(first + 1).wrapping_sub(word(first)) == 512;
         if !chunk(3) || !chunk(7) {
@@ -140,7 +140,7 @@ impl Owners<'_, '_> {
     }
 
     /// Buckets and nodes of a hash table whose first word is at a place.
-    fn unordered(&mut self, words: Words, at: usize) {
+    fn unordered(&mut self, words: WordSlice, at: usize) {
         let [buckets, count, first, nodes] = [0, 1, 2, 3].map(|next| words.get(at + next).unwrap_or(0));
         let blocks = self.heap.blocks;
         if count == 0 || nodes == 0 || nodes > blocks.len() as u64 || (first == 0) != (nodes == 0) {

@@ -1,6 +1,6 @@
 //! Objects of CPython, and what only they have. In: the types. Out: kinds.
 
-use super::heap::{TypedBlocks, Words};
+use super::heap::{TypedBlocks, WordSlice};
 use super::table::Kinds;
 use crate::python::types::Types;
 
@@ -27,7 +27,7 @@ pub fn mark(heap: &TypedBlocks, types: &Types, kinds: &mut Kinds) {
         };
         let variables: &[usize] = if at == BEFORE { &[0, 1] } else { &[] };
         for place in variables {
-            let word = Words(bytes).get(*place).unwrap_or(0);
+            let word = WordSlice(bytes).get(*place).unwrap_or(0);
             if let Some(owned) = heap.blocks.find(word.wrapping_add(*place as u64)).filter(|owned| *owned != index)
                 && types.object(heap.copy, heap.blocks.get(owned)).is_none()
             {
@@ -35,7 +35,7 @@ pub fn mark(heap: &TypedBlocks, types: &Types, kinds: &mut Kinds) {
             }
         }
         for (field, kind) in fields {
-            let owned = Words(bytes).get(((at + field) / 8) as usize).and_then(|word| heap.blocks.at(word));
+            let owned = WordSlice(bytes).get(((at + field) / 8) as usize).and_then(|word| heap.blocks.at(word));
             if let Some(owned) = owned.filter(|owned| types.object(heap.copy, heap.blocks.get(*owned)).is_none()) {
                 kinds.set(owned, *kind);
             }

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::content::text;
-use super::heap::{TypedBlocks, Words};
+use super::heap::{TypedBlocks, WordSlice};
 use super::table::Kinds;
 
 /// The largest block that is shown word by word.
@@ -40,7 +40,7 @@ pub fn mark(heap: &TypedBlocks, kinds: &mut Kinds) {
             Found::Pointers if block.bytes > 64 => 2,
             Found::Pointers | Found::SomePointers if block.bytes <= SMALL => {
                 let (shape, all) = small.entry(block.bytes).or_default();
-                shape.add(heap, Words(bytes));
+                shape.add(heap, WordSlice(bytes));
                 all.push(index);
                 continue;
             }
@@ -61,7 +61,7 @@ fn found(heap: &TypedBlocks, bytes: &[u8]) -> Found {
     if text(looked).is_some() {
         return Found::Text;
     }
-    let words = Words(looked);
+    let words = WordSlice(looked);
     let (mut filled, mut pointers) = (0, 0);
     for word in (0..words.len()).filter_map(|at| words.get(at)).filter(|word| *word != 0) {
         filled += 1;
@@ -84,7 +84,7 @@ struct Shape {
 }
 
 impl Shape {
-    fn add(&mut self, heap: &TypedBlocks, words: Words) {
+    fn add(&mut self, heap: &TypedBlocks, words: WordSlice) {
         self.blocks += 1;
         self.words.resize(self.words.len().max(words.len()), [0; 2]);
         for (at, counts) in self.words.iter_mut().enumerate() {

@@ -8,7 +8,7 @@ use allocanary_heap::HeapBlock;
 use super::types::Types;
 use crate::blocks::Blocks;
 use crate::copy::Copy;
-use crate::kinds::Words;
+use crate::kinds::WordSlice;
 use crate::links::Links;
 
 /// Where a dict has its keys, and a module its dict.
@@ -83,7 +83,7 @@ impl Search<'_> {
     fn entries_of(&self, dict: u64, of: Option<&str>) -> Vec<(String, u64)> {
         let Some(keys) = self.copy.copied(dict + KEYS).and_then(|keys| self.blocks.at(keys)) else { return Vec::new() };
         let block = self.blocks.get(keys);
-        let words = Words(self.copy.bytes(block.at, block.bytes).unwrap_or_default());
+        let words = WordSlice(self.copy.bytes(block.at, block.bytes).unwrap_or_default());
         let mut entries = Vec::new();
         for at in 1..words.len() {
             let (Some(key), Some(value)) = (words.get(at - 1), words.get(at)) else { break };

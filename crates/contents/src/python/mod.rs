@@ -13,13 +13,13 @@ pub use types::Types;
 
 use crate::blocks::Blocks;
 use crate::copy::Copy;
-use crate::links::{Links, Object};
+use crate::links::{Links, ObjectLink};
 
 /// Which of the blocks are objects.
 pub fn links(copy: &Copy, blocks: &Blocks, types: &Types) -> Links {
     let one = |(_, block): (u32, allocanary_heap::HeapBlock)| match types.object(copy, block) {
-        Some((at, of)) => Object::new(at, of.collected, of.weak),
-        None => Object::default(),
+        Some((at, of)) => ObjectLink::new(at, of.collected, of.weak),
+        None => ObjectLink::default(),
     };
     Links::new(blocks.iter().map(one).collect())
 }

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use allocanary_heap::{HeapBlock, Memory};
 
 use crate::copy::Copy;
-use crate::modules::Modules;
+use crate::modules::ModuleList;
 
 /// Fields of `PyTypeObject`.
 const TYPE: u64 = 8;
@@ -74,7 +74,7 @@ pub struct Types {
 
 impl Types {
     /// Looks for an interpreter. The error is a release whose objects are not known.
-    pub fn find(copy: &Copy, modules: &Modules) -> Result<Option<Types>, String> {
+    pub fn find(copy: &Copy, modules: &ModuleList) -> Result<Option<Types>, String> {
         let mut root = None;
         for module in modules.named(&PREFIXES) {
             if minor(&module.name).is_some_and(|minor| !RELEASES.contains(&minor)) {

@@ -137,7 +137,7 @@ impl<'a> Borrowed<'a> {
         }
         step();
         let unfit = |why: &str| Ok(BorrowResult::Unfit(format!("waiting in {} {why}", waiting.name())));
-        let at = allocanary_stacks::walk::Registers { pc: found.rip, sp: found.rsp, bp: found.rbp };
+        let at = allocanary_stacks::walk::WalkRegisters { pc: found.rip, sp: found.rsp, bp: found.rbp };
         if let Some(why) = prepared.walks.borrow_mut().unfit(at, waiting.wait.is_for_another())? {
             return unfit(&why.words());
         }

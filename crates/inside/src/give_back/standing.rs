@@ -5,7 +5,7 @@
 use allocanary_heap::{Mapping, Memory};
 use allocanary_stacks::epilogue::{self, BEFORE};
 use allocanary_stacks::outside::{End, Stack};
-use allocanary_stacks::walk::Registers;
+use allocanary_stacks::walk::WalkRegisters;
 use serde::{Deserialize, Serialize};
 
 use crate::give_back::functions::Functions;
@@ -67,7 +67,7 @@ impl Ground {
 
     /// Why a stopped thread with these registers cannot be borrowed; `None` if it can. `for_lock` says that it waits in
     /// futex, which is harmless only if it waits for a condition.
-    pub fn unfit(&mut self, registers: Registers, for_lock: bool) -> Option<Unfit> {
+    pub fn unfit(&mut self, registers: WalkRegisters, for_lock: bool) -> Option<Unfit> {
         let stack = self.walker.walk(registers);
         let memory = &self.walker.seen;
         if let Some(place) = self.place(&stack) {
@@ -99,7 +99,7 @@ impl Ground {
     }
 
     /// What a thread that runs is inside of. It is found only by a walk of its stack.
-    pub fn inside(&mut self, registers: Registers) -> Option<CodeOwner> {
+    pub fn inside(&mut self, registers: WalkRegisters) -> Option<CodeOwner> {
         let stack = self.walker.walk(registers);
         self.place(&stack)
     }

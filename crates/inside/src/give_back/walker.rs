@@ -7,14 +7,14 @@ use std::os::unix::fs::FileExt;
 
 use allocanary_heap::{Mapping, Memory, Pages, ThreadId, parse_maps};
 use allocanary_process::{Name, ProcessFiles, open, text};
-use allocanary_stacks::outside::{CodeMapping, Modules, OutsideProcess, Stack};
-use allocanary_stacks::walk::Registers;
+use allocanary_stacks::outside::{CodeMapping, OutsideProcess, Stack, UnwindTables};
+use allocanary_stacks::walk::WalkRegisters;
 
 /// The process, with the unwind tables of its files.
 #[derive(Debug)]
 pub struct ProcessWalker {
     pub(crate) seen: Seen,
-    modules: Modules,
+    modules: UnwindTables,
 }
 
 /// Its memory, and its files until they are closed.
@@ -32,7 +32,7 @@ impl ProcessWalker {
     pub fn open(pid: u32) -> io::Result<ProcessWalker> {
         let (mappings, memory) = (mappings(pid)?, open(pid, Name::Mem)?);
         let seen = Seen { pid, mappings, memory, files: Some(ProcessFiles::of(pid)), none: Pages::default() };
-        let mut modules = Modules::new();
+        let mut modules = UnwindTables::new();
         seen.mappings.iter().filter_map(code).for_each(|code| modules.read(&seen, code));
         Ok(ProcessWalker { seen, modules })
     }
@@ -51,7 +51,7 @@ impl ProcessWalker {
     }
 
     /// Walks the stack of a thread. Without a frame pointer (0) a walk may end early.
-    pub fn walk(&mut self, from: Registers) -> Stack {
+    pub fn walk(&mut self, from: WalkRegisters) -> Stack {
         self.modules.walk(&self.seen, from)
     }
 }

@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use allocanary_heap::Mapping;
-use allocanary_stacks::walk::Registers;
+use allocanary_stacks::walk::WalkRegisters;
 use serde::{Deserialize, Serialize};
 
 use crate::give_back::Refusal;
@@ -62,7 +62,7 @@ pub enum WalkAnswer {
 
 /// Answers a question. `ground` is what an answer leaves for the next one.
 pub fn answer(ground: &mut Option<Ground>, asked: &WalkQuestion) -> Result<WalkAnswer, String> {
-    let registers = |[pc, sp, bp]: At| Registers { pc, sp, bp };
+    let registers = |[pc, sp, bp]: At| WalkRegisters { pc, sp, bp };
     let text = |error: io::Error| error.to_string();
     if let WalkQuestion::Prepare { pid, functions } = asked {
         let mut walker = ProcessWalker::open(*pid).map_err(text)?;
@@ -156,7 +156,7 @@ impl Walks {
     }
 
     /// Why a stopped thread cannot be borrowed. `for_lock` says that it waits in futex.
-    pub fn unfit(&mut self, registers: Registers, for_lock: bool) -> Result<Option<Unfit>, Refusal> {
+    pub fn unfit(&mut self, registers: WalkRegisters, for_lock: bool) -> Result<Option<Unfit>, Refusal> {
         let at = [registers.pc, registers.sp, registers.bp];
         match self.ask(&WalkQuestion::Stopped { at, for_lock }, STOPPED)? {
             WalkAnswer::Stopped(unfit) => Ok(unfit),
@@ -192,7 +192,7 @@ mod tests {
         let told = SyscallState { number: 0, arguments: [0; 6], sp: 0x7000, pc: 0x1000 };
         let mut few = walks(|_| WalkAnswer::Round(Vec::new()));
         assert!(few.round([told].iter()).unwrap_err().to_string().contains("other threads"));
-        assert!(few.unfit(Registers::default(), false).unwrap_err().to_string().contains(ELSE));
+        assert!(few.unfit(WalkRegisters::default(), false).unwrap_err().to_string().contains(ELSE));
         let mut right = walks(|_| WalkAnswer::Round(vec![Some(CodeOwner::Fork)]));
         right.round([told].iter()).unwrap();
         assert_eq!(right.inside(&told), Some(CodeOwner::Fork));

@@ -5,7 +5,7 @@
 //! No step restarts a replica other than the changed one. The cluster itself keeps what the undo needs: an annotation of the changed
 //! template names the revision before it. The undo stops if the newest revision is not the one after that.
 
-use allocanary_text::paste::{Words, quoted};
+use allocanary_text::paste::{CommandLine, quoted};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -40,8 +40,8 @@ pub fn steps(
     target: &Target,
     known: &WorkloadFacts,
     lines: &[Variable],
-    read: Words,
-    judge: Words,
+    read: CommandLine,
+    judge: CommandLine,
 ) -> Result<Vec<TrialStep>, String> {
     let names = [Some(known.namespace), Some(known.container), known.pod, target.container.as_deref()];
     if let Some(bad) = names.into_iter().flatten().find(|name| !is_name(name)) {
@@ -229,7 +229,7 @@ mod tests {
         let lines =
             Variable::parse_all("MALLOC_ARENA_MAX=1 \"X=it's\" 'Y=$(HOME) \"allocanary-try\":\"@revision@\"'").unwrap();
         let known = WorkloadFacts { namespace: "shop", container, pod };
-        steps(&Target::parse(target).unwrap(), &known, &lines, Words::new("read"), Words::new("judge"))
+        steps(&Target::parse(target).unwrap(), &known, &lines, CommandLine::new("read"), CommandLine::new("judge"))
     }
 
     /// The change, and its undo.

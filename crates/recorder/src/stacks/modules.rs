@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::
 use std::sync::atomic::{Ordering::Release, Ordering::SeqCst};
 
 use allocanary_stacks::mappings::file_at;
-use allocanary_stacks::object::Object;
+use allocanary_stacks::object::MappedObject;
 use allocanary_sys::fnv::Fnv;
 
 use super::room::Room;
@@ -75,7 +75,7 @@ impl Modules {
     /// Records a file at its first frame. `forgotten` is how often libraries were closed before. Returns false if
     /// another thread is recording a file, or if there is no room at the moment. This file is then recorded at its next
     /// frame.
-    pub(super) fn find_or_add(&self, room: &Room, object: &Object, forgotten: u64) -> bool {
+    pub(super) fn find_or_add(&self, room: &Room, object: &MappedObject, forgotten: u64) -> bool {
         let is_same = |known: &&Known| {
             (known.start.load(Relaxed), known.end.load(Relaxed)) == (object.start, object.end)
                 && known.forgotten.load(Relaxed) == forgotten
@@ -92,7 +92,7 @@ impl Modules {
     }
 
     /// Adds the record of a file. Returns false if there is no room now but may be later: the caller must try again.
-    fn add(&self, room: &Room, object: &Object, forgotten: u64) -> bool {
+    fn add(&self, room: &Room, object: &MappedObject, forgotten: u64) -> bool {
         let Some(base) = room.base() else { return true };
         let path = match object.path() {
             // SAFETY: the header of the mapped file, whose text was written once and ends in NUL.

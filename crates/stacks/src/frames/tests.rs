@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::object::Object;
+use crate::object::MappedObject;
 
 const START: u64 = 0x40_0000;
 /// The function's code: its first address and its length.
@@ -133,7 +133,7 @@ fn fuzz_damaged_tables_have_a_rule_or_none() {
 fn fuzz_damaged_tables_of_the_c_library_have_a_rule_or_none() {
     assert!(crate::object::look_up());
     // SAFETY: the C library is not closed.
-    let object = unsafe { Object::of(libc::getpid as *const () as u64) }.unwrap();
+    let object = unsafe { MappedObject::of(libc::getpid as *const () as u64) }.unwrap();
     let tables = object.tables().unwrap();
     let (bytes, code) = (tables.bytes.to_vec(), object.end - object.start);
     let bytes = std::cell::RefCell::new(bytes);
@@ -158,7 +158,7 @@ fn fuzz_damaged_tables_of_the_c_library_have_a_rule_or_none() {
 fn nearly_all_functions_of_the_c_library_have_rules() {
     assert!(crate::object::look_up());
     // SAFETY: the C library is not closed.
-    let object = unsafe { Object::of(libc::getpid as *const () as u64) }.unwrap();
+    let object = unsafe { MappedObject::of(libc::getpid as *const () as u64) }.unwrap();
     let tables = object.tables().unwrap();
     let header = (tables.header - tables.address) as usize;
     let pairs = tables.bytes[header + 12..].as_chunks::<8>().0;

@@ -3,10 +3,10 @@
 use std::cell::{Cell, RefCell};
 
 use super::*;
-use crate::object::Object;
+use crate::object::MappedObject;
 use crate::rule::{Cfa, Rbp};
 use crate::rules::Rules;
-use crate::walk::{StackWalker, WalkHost, Walked, here, look_up};
+use crate::walk::{StackWalk, StackWalker, WalkHost, here, look_up};
 
 /// A trampoline of Python 3.12: sub $8,%rsp; call *%rcx; add $8,%rsp; ret
 const PYTHON: [u8; 11] = [0x48, 0x83, 0xEC, 8, 0xFF, 0xD1, 0x48, 0x83, 0xC4, 8, 0xC3];
@@ -59,7 +59,7 @@ struct Asks {
     rules: Box<Rules>,
     walker: RefCell<Box<StackWalker>>,
     nodes: RefCell<Vec<(u32, u64)>>,
-    walked: Cell<Walked>,
+    walked: Cell<StackWalk>,
     trampoline: u64,
 }
 
@@ -84,7 +84,7 @@ impl WalkHost for &Asks {
         at as u32 + 1
     }
 
-    fn object(&self, _: &Object) -> bool {
+    fn object(&self, _: &MappedObject) -> bool {
         true
     }
 }

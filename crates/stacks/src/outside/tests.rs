@@ -47,7 +47,7 @@ impl OutsideProcess for Own {
 fn a_stack_is_walked_to_its_first_frame() {
     #[inline(never)]
     fn innermost(found: &mut Option<Stack>) -> u64 {
-        *found = Some(Modules::new().walk(&Own::new(), crate::walk::here()));
+        *found = Some(UnwindTables::new().walk(&Own::new(), crate::walk::here()));
         std::hint::black_box(1)
     }
     #[inline(never)]
@@ -72,7 +72,7 @@ fn a_stack_is_walked_to_its_first_frame() {
 #[test]
 fn where_no_file_is_the_walk_ends_and_says_so() {
     let process = Own::new();
-    let from = Registers { pc: 8, sp: 16, bp: 0 };
-    let stack = Modules::new().walk(&process, from);
+    let from = WalkRegisters { pc: 8, sp: 16, bp: 0 };
+    let stack = UnwindTables::new().walk(&process, from);
     assert_eq!((stack.frames.len(), stack.end), (1, End::Broken));
 }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use super::super::terminal;
 use allocanary_doctor::program::StartableProgram;
 use allocanary_rows::error::{Error, Result};
-use allocanary_text::paste::Words;
+use allocanary_text::paste::CommandLine;
 
 /// Prints the lines.
 pub fn print(command: &[String]) -> Result<ExitCode> {
@@ -25,19 +25,20 @@ fn text(program: &StartableProgram, command: &[String]) -> String {
         }
         None => true,
     };
-    let mut item = |question: &str, begin: Words| out.push_str(&format!("{question}\n  {}\n", begin.words(command)));
+    let mut item =
+        |question: &str, begin: CommandLine| out.push_str(&format!("{question}\n  {}\n", begin.words(command)));
     if preloads {
-        item("Which allocator needs the least memory, at which price?", Words::new("allocanary run --"));
+        item("Which allocator needs the least memory, at which price?", CommandLine::new("allocanary run --"));
         item(
             "Which settings are best? (some minutes; it ends with the lines to paste)",
-            Words::new("allocanary tune --"),
+            CommandLine::new("allocanary tune --"),
         );
         item(
             "Who allocates what, and what would each allocator make of it?",
-            Words::new("allocanary record --stack-sample all --"),
+            CommandLine::new("allocanary record --stack-sample all --"),
         );
     } else {
-        item("How much memory does it need?", Words::new("allocanary run --"));
+        item("How much memory does it need?", CommandLine::new("allocanary run --"));
     }
     out.push_str("Does it run already? `allocanary PROCESS` says what its memory is, and what to do.\n");
     out

@@ -17,7 +17,7 @@ use allocanary_rows::error::{Error, Result};
 use allocanary_sys::clocks::monotonic_nanos;
 use allocanary_sys::private::user;
 use allocanary_sys::proc::{ProcStatus, pids};
-use allocanary_text::paste::Words;
+use allocanary_text::paste::CommandLine;
 use allocanary_text::units::parse_duration;
 use allocanary_trace::pack::pack;
 use allocanary_trace::record::{RecordOptions, gather, made, put_end, put_residents, traces, trim};
@@ -80,12 +80,12 @@ pub fn run(flags: &RecordFlags, pid: u32, limit: u64, preload: &Path) -> Result<
         Err(refusal) => {
             return Err(Error::Input(format!(
                 "{refusal}. The recorder is still in it, and writes up to --max-size. Take it out later: {}",
-                Words::new("allocanary record --detach").word(pid.to_string())
+                CommandLine::new("allocanary record --detach").word(pid.to_string())
             )));
         }
     }
     if let Some((path, _)) = made.first() {
-        terminal::tell_next(&[Words::new("allocanary who").path(path)]);
+        terminal::tell_next(&[CommandLine::new("allocanary who").path(path)]);
     }
     Ok(ExitCode::SUCCESS)
 }

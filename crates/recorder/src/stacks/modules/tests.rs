@@ -12,10 +12,10 @@ pub(in crate::stacks) fn empty() -> Box<Modules> {
 }
 
 /// The file that these tests are in.
-fn object() -> Object {
+fn object() -> MappedObject {
     assert!(allocanary_stacks::walk::look_up());
     // SAFETY: this program's own.
-    unsafe { Object::of(empty as *const () as u64) }.unwrap()
+    unsafe { MappedObject::of(empty as *const () as u64) }.unwrap()
 }
 
 #[test]
