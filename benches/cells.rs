@@ -21,7 +21,7 @@ use allocanary_rows::Phase;
 use allocanary_rows::job::Job;
 use allocanary_rows::provenance::Build;
 use allocanary_rows::sample::Sample;
-use allocanary_study::session::child::{Child, run_child};
+use allocanary_study::session::child::{ChildCommand, run_child};
 use allocanary_study::session::{CellOutcome, Executor, Linked, Roster};
 use allocanary_sys::proc::ProcStatus;
 use allocanary_sys::rng::Rng;
@@ -127,7 +127,8 @@ fn at_start(roster: &Roster, hello: &Path, cell: &Cell) -> (f64, f64) {
     description.environment.add_to(&mut environment, &cell.settings);
     let environment: Vec<(String, String)> = environment.into_iter().collect();
     let program = hello.join(format!("hello_{}", cell.allocator));
-    let child = Child { program: &program, verb: "run", input: b"", environment: &environment, deadline: DEADLINE };
+    let child =
+        ChildCommand { program: &program, verb: "run", input: b"", environment: &environment, deadline: DEADLINE };
     let (mut cells, mut hellos) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         let ended = run_child(&child, &NEVER).expect("the hello-world program was just built");

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use allocanary_heap::{CoreFile, LiveProcess, Mapping, Memory, ProcessTrouble, ReadMode, Subject};
-use allocanary_process::{ProcessFiles, Stopped};
+use allocanary_process::{ProcessFiles, StoppedProcess};
 
 use crate::contents::Contents;
 use crate::copy::{Copy, Room, bytes_of};
@@ -49,7 +49,7 @@ pub fn take(pid: u32, wanted: &ContentsRequest, time: Duration) -> Result<Conten
                 // While it is stopped no file is opened.
                 live.mappings().iter().filter(|one| one.inode != 0).for_each(|one| drop(open(one)));
                 let begun = Instant::now();
-                let stopped = Stopped::stop(pid)?;
+                let stopped = StoppedProcess::stop(pid)?;
                 files.stop();
                 let live = LiveProcess::open_with(&files, until)?;
                 let threads = threads::of(&live, pid, Some(&stopped));

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use allocanary_heap::{CoreFile, Memory};
-use allocanary_process::{Called, Stopped, ThreadRegisters, calls};
+use allocanary_process::{Called, StoppedProcess, ThreadRegisters, calls};
 
 /// A thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,11 +22,11 @@ pub struct ThreadSnapshot {
 }
 
 /// The threads of a live process. Of one that is stopped the registers are known.
-pub fn of(memory: &dyn Memory, pid: u32, stopped: Option<&Stopped>) -> Vec<ThreadSnapshot> {
+pub fn of(memory: &dyn Memory, pid: u32, stopped: Option<&StoppedProcess>) -> Vec<ThreadSnapshot> {
     let called: BTreeMap<u32, Called> =
         calls(pid).unwrap_or_default().into_iter().map(|called| (called.tid, called)).collect();
     let registers: BTreeMap<u32, ThreadRegisters> =
-        stopped.map(Stopped::registers).unwrap_or_default().into_iter().map(|one| (one.tid, one)).collect();
+        stopped.map(StoppedProcess::registers).unwrap_or_default().into_iter().map(|one| (one.tid, one)).collect();
     let one = |thread: &allocanary_heap::ThreadId| {
         let called = called.get(&thread.tid);
         let (stack, words) = match (stopped, registers.get(&thread.tid)) {

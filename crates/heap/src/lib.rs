@@ -12,7 +12,7 @@
 //! The memory of a process must not harm its reader. So a [`Reader`] does all this in a child, with limits on time and
 //! memory.
 //!
-//! A running process is walked up to three times ([`best_of`]), or it is stopped during the walk ([`Stopped`](allocanary_process::Stopped)).
+//! A running process is walked up to three times ([`best_of`]), or it is stopped during the walk ([`StoppedProcess`](allocanary_process::StoppedProcess)).
 
 // This crate returns numbers and texts. Only the command writes to a terminal.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]

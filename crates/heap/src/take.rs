@@ -5,7 +5,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use allocanary_process::{Name, ProcessFiles, Stopped, What, file_of, text};
+use allocanary_process::{Name, ProcessFiles, StoppedProcess, What, file_of, text};
 use allocanary_sys::proc::Stat;
 
 use crate::apart::apart;
@@ -116,7 +116,7 @@ fn taken(
             }
             drop(before);
             let begun = Instant::now();
-            let frozen = Stopped::stop(pid)?;
+            let frozen = StoppedProcess::stop(pid)?;
             files.stop();
             let walked = best_of(1, open);
             files.go_on();

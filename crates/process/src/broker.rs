@@ -18,7 +18,7 @@ use crate::what::{BrokerReply, Name, What};
 
 /// What a request is about: the child may ask for what belongs to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct About {
+pub struct RequestSubject {
     /// Processes.
     pub pids: Vec<u32>,
     /// A core file.
@@ -28,35 +28,35 @@ pub struct About {
     pub is_stopped: bool,
 }
 
-impl About {
+impl RequestSubject {
     /// One process.
-    pub fn process(pid: u32) -> About {
-        About { pids: vec![pid], ..About::default() }
+    pub fn process(pid: u32) -> RequestSubject {
+        RequestSubject { pids: vec![pid], ..RequestSubject::default() }
     }
 
     /// A process that is, or may be, stopped.
-    pub fn stopped(pid: u32) -> About {
-        About { is_stopped: true, ..About::process(pid) }
+    pub fn stopped(pid: u32) -> RequestSubject {
+        RequestSubject { is_stopped: true, ..RequestSubject::process(pid) }
     }
 }
 
 /// What a child may ask for.
 #[derive(Clone, Debug, Default)]
-pub struct Broker(About);
+pub struct Broker(RequestSubject);
 
 /// The most wishes of one request. A process with 65,000 mapped files needs as many.
 pub(crate) const MOST: u32 = 200_000;
 
 impl Broker {
     /// A child that is asked about this.
-    pub fn of(about: &About) -> Broker {
+    pub fn of(about: &RequestSubject) -> Broker {
         Broker(about.clone())
     }
 
     /// Carries out a wish.
     pub(crate) fn give(&self, wish: &str, held: &mut Held) -> io::Result<BrokerReply> {
         let what: What = serde_json::from_str(wish).map_err(io::Error::other)?;
-        let About { pids, core, is_stopped } = &self.0;
+        let RequestSubject { pids, core, is_stopped } = &self.0;
         let may = match (&what, what.pid()) {
             (_, Some(pid)) => pids.contains(&pid),
             (What::Core | What::Library(_), _) => core.is_some(),
@@ -107,14 +107,14 @@ mod tests {
     fn only_what_the_child_was_asked_about_is_given() {
         let own = std::process::id();
         let wish = |what: &What| serde_json::to_string(what).unwrap();
-        let broker = Broker::of(&About::process(own));
+        let broker = Broker::of(&RequestSubject::process(own));
         assert!(broker.give(&wish(&What::Proc(own, Name::Maps)), &mut Held::default()).unwrap().file.is_some());
         let denied = |what: &What| broker.give(&wish(what), &mut Held::default()).unwrap_err().kind();
         assert_eq!(denied(&What::Proc(1, Name::Maps)), io::ErrorKind::PermissionDenied);
         assert_eq!(denied(&What::Core), io::ErrorKind::PermissionDenied);
         assert_eq!(denied(&What::Library("/bin/sh".into())), io::ErrorKind::PermissionDenied);
         assert!(broker.give("/etc/shadow", &mut Held::default()).is_err());
-        let stopped = Broker::of(&About::stopped(own));
+        let stopped = Broker::of(&RequestSubject::stopped(own));
         for what in [What::Executable(own), What::Calls(own), What::Stop(own)] {
             let refused = stopped.give(&wish(&what), &mut Held::default()).unwrap_err().to_string();
             assert!(refused.contains("may be stopped"), "{what:?}: {refused}");

@@ -8,7 +8,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{self, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::broker::{About, Broker, MOST, send};
+use crate::broker::{Broker, MOST, RequestSubject, send};
 use crate::channel::WISH;
 use crate::cost::Cost;
 use crate::limits::{NO_MEMORY, NOT_CONFINED};
@@ -19,7 +19,7 @@ pub const WORD: &str = "--read-processes";
 
 /// A child that waits for a line. When this is dropped, the child is killed.
 #[derive(Debug)]
-pub struct Child {
+pub struct HeldChild {
     child: process::Child,
     /// Its standard input: requests, and what it asks for.
     input: UnixStream,
@@ -39,17 +39,17 @@ const SEND: Duration = Duration::from_secs(5);
 /// The longest answer in bytes. The answer for a process with 65,000 mappings, each with a different name, has 10 MiB.
 const LONGEST: usize = 32 << 20;
 
-impl Child {
+impl HeldChild {
     /// Starts this program again as a child, with this memory limit.
-    pub fn start(memory: u64) -> Result<Child, Cost> {
+    pub fn start(memory: u64) -> Result<HeldChild, Cost> {
         // This link leads to the file of this process even if another file has its name by now.
         let mut command = Command::new("/proc/self/exe");
         command.arg0("allocanary").args([WORD, &memory.to_string()]);
-        Child::of(&mut command, memory)
+        HeldChild::of(&mut command, memory)
     }
 
     /// Starts a program that writes a line when it is ready.
-    pub fn of(command: &mut Command, memory: u64) -> Result<Child, Cost> {
+    pub fn of(command: &mut Command, memory: u64) -> Result<HeldChild, Cost> {
         let failed = |error: io::Error| Cost::Ended(format!("could not be started: {error}"));
         let (input, theirs) = UnixStream::pair().map_err(failed)?;
         // A child that does not read must not keep the command waiting.
@@ -59,7 +59,7 @@ impl Child {
         // The command's end of the child's descriptors goes with it.
         command.stdin(Stdio::null());
         let output = child.stdout.take().ok_or_else(|| Cost::Ended("has no output".into()))?;
-        let mut child = Child { child, input, broker: Broker::default(), output, read: Vec::new() };
+        let mut child = HeldChild { child, input, broker: Broker::default(), output, read: Vec::new() };
         child.line(Instant::now() + START, START, memory)?;
         Ok(child)
     }
@@ -74,7 +74,7 @@ impl Child {
     pub fn ask(
         &mut self,
         line: &str,
-        about: &About,
+        about: &RequestSubject,
         until: Instant,
         time: Duration,
         memory: u64,
@@ -182,7 +182,7 @@ impl Child {
     }
 }
 
-impl Drop for Child {
+impl Drop for HeldChild {
     fn drop(&mut self) {
         let _ = self.child.kill();
         // A child that waits in the kernel may never end. It is left behind: this process does not wait for it.

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use allocanary_sys::proc::pids::tids;
 use allocanary_sys::proc::{ProcStatus, Stat};
 
-use crate::ptrace::{Blocked, StopState, detach, ends_call, hide, interrupt, seize, stopped};
+use crate::ptrace::{SignalMask, StopState, detach, ends_call, hide, interrupt, seize, stopped};
 use crate::trouble::ProcessTrouble;
 
 /// How long a thread may take to stop. A thread that takes longer waits for a device or a file system. The other
@@ -34,7 +34,7 @@ pub struct Frozen {
     /// The traced threads. A stopped one has the signal that it was about to get, or 0.
     threads: BTreeMap<u32, Option<i32>>,
     /// Blocks signals until all threads continue: a struct's fields are dropped after the struct's own `drop`.
-    _blocked: Blocked,
+    _blocked: SignalMask,
     /// Keeps the value on this thread.
     here: PhantomData<*const ()>,
 }
@@ -42,7 +42,7 @@ pub struct Frozen {
 impl Frozen {
     /// Stops all threads of a process. If a thread cannot be stopped, this is an error, and the others continue.
     pub fn stop(pid: u32) -> Result<Frozen, ProcessTrouble> {
-        let mut frozen = Frozen { pid, threads: BTreeMap::new(), _blocked: Blocked::new(), here: PhantomData };
+        let mut frozen = Frozen { pid, threads: BTreeMap::new(), _blocked: SignalMask::new(), here: PhantomData };
         // Threads that still run may start new threads.
         loop {
             let running: Vec<u32> = frozen.running().map_err(|error| frozen.trouble("reading its threads", error))?;

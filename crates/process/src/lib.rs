@@ -34,14 +34,14 @@ mod trouble;
 mod what;
 
 pub use blocks::FileBlocks;
-pub use broker::{About, Broker};
+pub use broker::{Broker, RequestSubject};
 pub use channel::Channel;
-pub use child::Child;
+pub use child::HeldChild;
 pub use cost::Cost;
 pub use file::{Opened, Stamp};
 pub use files::ProcessFiles;
 pub use freeze::Frozen;
 pub use get::{calls, core, file_of, get, kernel, link, links, open, serve_by, status, text, threads};
-pub use stopped::Stopped;
+pub use stopped::StoppedProcess;
 pub use trouble::ProcessTrouble;
 pub use what::{BrokerReply, Called, HostFile, Name, ProcessThread, ThreadRegisters, What};

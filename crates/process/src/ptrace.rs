@@ -6,37 +6,37 @@ use std::io;
 use allocanary_sys::proc::ProcStatus;
 
 /// While this lives, the calling thread gets no signals.
-pub struct Blocked {
+pub struct SignalMask {
     before: libc::sigset_t,
 }
 
-impl Blocked {
+impl SignalMask {
     /// Blocks the signals from now on.
-    pub fn new() -> Blocked {
+    pub fn new() -> SignalMask {
         // SAFETY: all zeroes are a value of this structure of numbers. The calls write to both, which live until they return.
         unsafe {
             let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = std::mem::zeroed();
             libc::sigfillset(&mut all);
             libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
-            Blocked { before }
+            SignalMask { before }
         }
     }
 }
 
-impl Default for Blocked {
-    fn default() -> Blocked {
-        Blocked::new()
+impl Default for SignalMask {
+    fn default() -> SignalMask {
+        SignalMask::new()
     }
 }
 
-impl Drop for Blocked {
+impl Drop for SignalMask {
     fn drop(&mut self) {
         // SAFETY: the kernel has given this mask, and it lives until the call returns.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, std::ptr::null_mut()) };
     }
 }
 
-impl std::fmt::Debug for Blocked {
+impl std::fmt::Debug for SignalMask {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Blocked")
     }

@@ -18,27 +18,27 @@ pub(crate) const MORE: Duration = Duration::from_secs(1);
 
 /// A stopped process.
 #[derive(Debug)]
-pub enum Stopped {
+pub enum StoppedProcess {
     /// By this process.
     Here(Frozen),
     /// By the command, which this child has asked.
     Asked(u32),
 }
 
-impl Stopped {
+impl StoppedProcess {
     /// Stops a process.
-    pub fn stop(pid: u32) -> Result<Stopped, ProcessTrouble> {
+    pub fn stop(pid: u32) -> Result<StoppedProcess, ProcessTrouble> {
         if !asks() {
-            return Frozen::stop(pid).map(Stopped::Here);
+            return Frozen::stop(pid).map(StoppedProcess::Here);
         }
         get(&What::Stop(pid))
-            .map(|_| Stopped::Asked(pid))
+            .map(|_| StoppedProcess::Asked(pid))
             .map_err(|error| ProcessTrouble::of(pid, "stopping it", error))
     }
 
     /// Lets it continue. The error says that it has continued before: what was read is not of one moment.
     pub fn go_on(self) -> Result<(), ProcessTrouble> {
-        let Stopped::Asked(pid) = self else { return Ok(()) };
+        let StoppedProcess::Asked(pid) = self else { return Ok(()) };
         std::mem::forget(self);
         get(&What::Continue(pid))
             .map(drop)
@@ -48,17 +48,17 @@ impl Stopped {
     /// What its threads have in their registers.
     pub fn registers(&self) -> Vec<ThreadRegisters> {
         match self {
-            Stopped::Here(frozen) => registers(frozen),
-            Stopped::Asked(pid) => {
+            StoppedProcess::Here(frozen) => registers(frozen),
+            StoppedProcess::Asked(pid) => {
                 get(&What::Registers(*pid)).and_then(|given| parsed(&given.text)).unwrap_or_default()
             }
         }
     }
 }
 
-impl Drop for Stopped {
+impl Drop for StoppedProcess {
     fn drop(&mut self) {
-        if let Stopped::Asked(pid) = self {
+        if let StoppedProcess::Asked(pid) = self {
             let _ = get(&What::Continue(*pid));
         }
     }

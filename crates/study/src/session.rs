@@ -30,7 +30,7 @@ pub use builder::Builder;
 pub use earlier::{Earlier, other_file};
 pub use executor::{CellOutcome, Executor};
 pub use linked::Linked;
-pub use measurement::{Ended, Measured, Measurement, OutOfBudget, Planned, RunProgress, planned, prefix};
+pub use measurement::{Measured, Measurement, OutOfBudget, Planned, RunProgress, StudiesEnd, planned, prefix};
 pub use program::ProgramRunner;
 pub use roster::{CellRefusal, Roster, check_folder, describe};
 pub use running::{Ending, Session};

@@ -17,7 +17,7 @@ pub use huge_pages::{HugePagePolicy, HugePages, may_have_unadvised};
 pub use kills::{memory_kills, memory_limit};
 pub use lock::try_lock;
 pub use long_files::{longest_file, survive_long_files, without_write_signals};
-pub use signals::{Blocked, HeldSignal, asks_to_end, hold_signals, keep_signals, pass_signals_on};
+pub use signals::{HeldSignal, HeldSignals, asks_to_end, hold_signals, keep_signals, pass_signals_on};
 pub use whole::{read_whole, read_whole_of};
 
 use std::ffi::CStr;

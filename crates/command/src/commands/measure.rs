@@ -12,7 +12,7 @@ use super::progress::{Progress, Stretch};
 use super::terminal;
 use allocanary_measure::metrics::Metrics;
 use allocanary_measure::rows;
-use allocanary_measure::summary::{About, Decided, Findings, Fold};
+use allocanary_measure::summary::{Decided, Findings, Fold, StudyNotes};
 use allocanary_rows::description::Description;
 use allocanary_rows::error::{Error, Result};
 use allocanary_rows::sample::Sample;
@@ -20,7 +20,7 @@ use allocanary_screens::report as reports;
 use allocanary_screens::report::production::{DeployTarget, recommended};
 use allocanary_study::search::cells::is_stage;
 use allocanary_study::session::{
-    Ended, Executor, Measured, OutOfBudget, Planned, Roster, RunProgress, Studies, Target, find_shipped, prefix,
+    Executor, Measured, OutOfBudget, Planned, Roster, RunProgress, Studies, StudiesEnd, Target, find_shipped, prefix,
 };
 use allocanary_sys::private;
 use allocanary_text::paste::CommandLine;
@@ -156,7 +156,7 @@ impl Measurement<'_> {
 }
 
 /// A line for each study that used up its budget.
-fn tell_budgets(ended: &Ended) {
+fn tell_budgets(ended: &StudiesEnd) {
     for OutOfBudget { study, left, of } in &ended.out_of_budget {
         let name = prefix(study.as_deref());
         terminal::tell(format_args!("{name}the time budget is used up: {left} of {of} processes were not run"));
@@ -216,7 +216,7 @@ pub fn findings(files: &[PathBuf], group: &Studies) -> Result<Findings> {
             // The search decided by its own rules: only it knows the limits and all candidates that it tried.
             let decided = "These rows are of a search: tune.txt, next to them, has its answer.";
             let decided = Decided { text: decided.into(), ..Decided::default() };
-            return About { decided: Some(decided), ..About::default() };
+            return StudyNotes { decided: Some(decided), ..StudyNotes::default() };
         }
         let here = group.find(name).and_then(|study| study.about(metrics).ok());
         let shipped = |name: &str| find_shipped(name)?.ok()?.find(Some(name))?.about(metrics).ok();

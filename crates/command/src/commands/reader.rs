@@ -14,7 +14,7 @@ use allocanary_contents::Contents;
 use allocanary_doctor::host::Surroundings;
 use allocanary_doctor::remedies::{Remedy, remedies};
 use allocanary_heap::Reading;
-use allocanary_heap::reader::{About, Cost, MEMORY, Reader};
+use allocanary_heap::reader::{Cost, MEMORY, Reader, RequestSubject};
 use allocanary_inside::give_back::symbols::{self, Functions};
 #[cfg(target_arch = "x86_64")]
 use allocanary_inside::give_back::walks;
@@ -56,10 +56,10 @@ pub enum ContentsSource {
 }
 
 impl ContentsSource {
-    pub(super) fn about(&self) -> About {
+    pub(super) fn about(&self) -> RequestSubject {
         match self {
-            ContentsSource::Process(pid) => About::process(*pid),
-            ContentsSource::Core(path) => About { core: Some(path.clone()), ..About::default() },
+            ContentsSource::Process(pid) => RequestSubject::process(*pid),
+            ContentsSource::Core(path) => RequestSubject { core: Some(path.clone()), ..RequestSubject::default() },
         }
     }
 }
@@ -94,7 +94,12 @@ impl From<Unread> for String {
 }
 
 /// Asks the child about processes, and parses its answer.
-fn ask<T: DeserializeOwned>(reader: &mut Reader, asked: &Asked, about: About, time: Duration) -> Result<T, Unread> {
+fn ask<T: DeserializeOwned>(
+    reader: &mut Reader,
+    asked: &Asked,
+    about: RequestSubject,
+    time: Duration,
+) -> Result<T, Unread> {
     let told = |error: serde_json::Error| Unread::Told(error.to_string());
     let text = serde_json::to_string(asked).map_err(told)?;
     let answer = reader.ask(&text, about, time).map_err(|cost: Cost| Unread::Cost(cost.to_string()))?;
@@ -116,7 +121,7 @@ pub fn diagnosis(
     time: Duration,
 ) -> Result<String, String> {
     let asked = Asked::Diagnosis { pid, form, reading: reading.map(Box::new), surroundings: surroundings(pid) };
-    Ok(ask(reader, &asked, About::process(pid), time)?)
+    Ok(ask(reader, &asked, RequestSubject::process(pid), time)?)
 }
 
 /// The call sites of a process, by its profile.
@@ -126,18 +131,18 @@ pub fn sites(
     wanted: &asked::WhoQuestion,
     time: Duration,
 ) -> Result<asked::Written, Unread> {
-    ask(reader, &Asked::Sites { pid, wanted: wanted.clone() }, About::process(pid), time)
+    ask(reader, &Asked::Sites { pid, wanted: wanted.clone() }, RequestSubject::process(pid), time)
 }
 
 /// Why a recorder would not see the allocations of a process.
 pub fn hidden_in(reader: &mut Reader, pid: u32) -> Result<Option<String>, String> {
-    Ok(ask(reader, &Asked::Hidden(pid), About::process(pid), SEARCH)?)
+    Ok(ask(reader, &Asked::Hidden(pid), RequestSubject::process(pid), SEARCH)?)
 }
 
 /// Where the functions of a process are.
 pub(super) fn functions(pid: u32, wanted: &symbols::FunctionSearch) -> Result<Functions, String> {
     let asked = Asked::Functions { pid, wanted: wanted.clone() };
-    Ok(ask(&mut Reader::new(MEMORY), &asked, About::process(pid), SEARCH)?)
+    Ok(ask(&mut Reader::new(MEMORY), &asked, RequestSubject::process(pid), SEARCH)?)
 }
 
 /// What answers questions about the stacks of a process. It keeps one child, which has read the files.
@@ -146,8 +151,8 @@ pub(super) fn walked(pid: u32) -> walks::Ask {
     let mut reader = Reader::new(MEMORY);
     Box::new(move |asked, time| {
         let about = match asked {
-            walks::WalkQuestion::Prepare { .. } => About::process(pid),
-            walks::WalkQuestion::Round(_) | walks::WalkQuestion::Stopped { .. } => About::stopped(pid),
+            walks::WalkQuestion::Prepare { .. } => RequestSubject::process(pid),
+            walks::WalkQuestion::Round(_) | walks::WalkQuestion::Stopped { .. } => RequestSubject::stopped(pid),
         };
         Ok(ask(&mut reader, &Asked::Walks(asked.clone()), about, time)?)
     })
@@ -170,7 +175,7 @@ pub fn contents(
 /// What the agent of a node wants to know about a process.
 pub fn seen(reader: &mut Reader, wanted: &look::LookRequest) -> Result<look::LookReply, String> {
     let asked = Asked::Node(wanted.clone(), surroundings(wanted.pid));
-    Ok(ask(reader, &asked, About::process(wanted.pid), wanted.time)?)
+    Ok(ask(reader, &asked, RequestSubject::process(wanted.pid), wanted.time)?)
 }
 
 /// What allocators of many processes count.
@@ -179,7 +184,7 @@ pub fn counted(
     wanted: &[look::CounterTarget],
     time: Duration,
 ) -> Result<Vec<look::CounterReply>, String> {
-    let about = About { pids: wanted.iter().map(|one| one.pid).collect(), ..About::default() };
+    let about = RequestSubject { pids: wanted.iter().map(|one| one.pid).collect(), ..RequestSubject::default() };
     Ok(ask(reader, &Asked::Counters(wanted.to_vec(), time), about, time)?)
 }
 
@@ -190,12 +195,12 @@ pub fn profile(
     named: bool,
     time: Duration,
 ) -> Result<Result<Vec<u8>, look::NoProfile>, String> {
-    Ok(ask(reader, &Asked::Profile { pid, named }, About::process(pid), time)?)
+    Ok(ask(reader, &Asked::Profile { pid, named }, RequestSubject::process(pid), time)?)
 }
 
 /// What to do about a process's memory. Without the time for what the process shows otherwise, what its memory alone says.
 pub fn remedies_of(reader: &mut Reader, reading: &Reading, time: Duration) -> Vec<Remedy> {
     let pid = reading.process.pid;
     let asked = Asked::Remedies { reading: Box::new(without_map(reading)), surroundings: surroundings(pid) };
-    ask(reader, &asked, About::process(pid), time).unwrap_or_else(|_| remedies(reading, None))
+    ask(reader, &asked, RequestSubject::process(pid), time).unwrap_or_else(|_| remedies(reading, None))
 }

@@ -20,7 +20,7 @@ use super::measure::watch_interrupts;
 use super::output::Output;
 use super::{left, production, terminal};
 use crate::args::TuneFlags;
-use allocanary_measure::summary::{About, Findings, LEAST_SAMPLES};
+use allocanary_measure::summary::{Findings, LEAST_SAMPLES, StudyNotes};
 use allocanary_rows::Candidate;
 use allocanary_rows::error::{Error, Result};
 use allocanary_rows::program::Program;
@@ -310,13 +310,13 @@ fn keep(folder: &Path, found: &Searched, file: &StudyFile, text: &str, findings:
 }
 
 /// What the page says about the proof. It is the same as on the terminal: the page does not judge again.
-fn about(found: &Searched, subject: &Subject) -> About {
+fn about(found: &Searched, subject: &Subject) -> StudyNotes {
     let job = &TuneFacts { text: &subject.job, holds: subject.holds };
-    About {
+    StudyNotes {
         question: "Which settings cost the least?".into(),
         metrics: found.goal.wanted().cloned().collect(),
         decided: Some(answer::decided(found, job)),
-        ..About::default()
+        ..StudyNotes::default()
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use allocanary_heap::{Area, Part, Reading};
 use allocanary_inside::give_back::condition::Condition;
-use allocanary_measure::summary::{About, Findings, Fold};
+use allocanary_measure::summary::{Findings, Fold, StudyNotes};
 use allocanary_rows::Phase;
 use allocanary_rows::fleet::{ContainerState, NodeReport};
 use allocanary_rows::job::Job;
@@ -127,7 +127,7 @@ fn findings(columns: &[(&'static str, u64)]) -> Findings {
     });
     let mut fold = Fold::default();
     fold.add(&row).unwrap();
-    Findings::of(fold, |_, _| About::default())
+    Findings::of(fold, |_, _| StudyNotes::default())
 }
 
 #[test]

@@ -17,8 +17,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::{ProcessTrouble, ReadMode, Reading, Shares, take_core, take_with};
-use allocanary_process::Child;
-pub use allocanary_process::{About, Cost};
+use allocanary_process::HeldChild;
+pub use allocanary_process::{Cost, RequestSubject};
 pub use crowd::{Crowd, LEAST, workers};
 pub use request::{ReadRequest, ReaderReply, ReadingSource};
 pub use serve::{serve, serve_here, serves};
@@ -33,7 +33,7 @@ static CAN_SERVE: AtomicBool = AtomicBool::new(false);
 /// Reads processes by a child. The child is started for the first reading.
 #[derive(Debug)]
 pub struct Reader {
-    child: Option<Child>,
+    child: Option<HeldChild>,
     /// The user whose processes the child has read.
     user: Option<u32>,
     memory: u64,
@@ -49,7 +49,7 @@ impl Reader {
 
     /// The number of the child, if there is one now.
     pub fn child(&self) -> Option<u32> {
-        self.child.as_ref().map(Child::pid)
+        self.child.as_ref().map(HeldChild::pid)
     }
 
     /// Reads a process, as [`take`](crate::take) does.
@@ -92,7 +92,7 @@ impl Reader {
     }
 
     /// Has the child carry out another request. The function that was passed to `serve` answers it.
-    pub fn ask(&mut self, text: &str, about: About, time: Duration) -> Result<String, Cost> {
+    pub fn ask(&mut self, text: &str, about: RequestSubject, time: Duration) -> Result<String, Cost> {
         if !self.by_child {
             return Err(Cost::Ended("cannot be started: this program serves none".into()));
         }
@@ -116,7 +116,7 @@ impl Reader {
             Some(child) => child,
             // To start a child takes too long while a thread waits, and the new one has nothing open.
             None if about.is_stopped => return Err(Cost::Ended("has ended before".into())),
-            None => Child::start(self.memory)?,
+            None => HeldChild::start(self.memory)?,
         };
         self.user = user;
         let line = serde_json::to_string(request).map_err(|error| Cost::Ended(error.to_string()))?;

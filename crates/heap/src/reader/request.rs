@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{About, Cost};
+use super::{Cost, RequestSubject};
 use crate::{ProcessTrouble, Reading, Shares};
 
 /// What is to be read, and the time limit.
@@ -34,15 +34,15 @@ pub enum ReadingSource {
     /// A core file.
     Core(PathBuf),
     /// A request that only the program itself understands, and what it is about.
-    Other(String, About),
+    Other(String, RequestSubject),
 }
 
 impl ReadRequest {
     /// What is read.
-    pub fn about(&self) -> About {
+    pub fn about(&self) -> RequestSubject {
         match &self.of {
-            ReadingSource::Process { pid, .. } => About::process(*pid),
-            ReadingSource::Core(path) => About { core: Some(path.clone()), ..About::default() },
+            ReadingSource::Process { pid, .. } => RequestSubject::process(*pid),
+            ReadingSource::Core(path) => RequestSubject { core: Some(path.clone()), ..RequestSubject::default() },
             ReadingSource::Other(_, about) => about.clone(),
         }
     }

@@ -5,12 +5,12 @@ use super::*;
 use crate::{Shares, Subject};
 
 /// A child that is a shell script. It says that it is ready, and then executes this.
-fn child(script: &str) -> Child {
-    Child::of(Command::new("sh").arg("-c").arg(format!("echo ready; {script}")), 7 << 20).unwrap()
+fn child(script: &str) -> HeldChild {
+    HeldChild::of(Command::new("sh").arg("-c").arg(format!("echo ready; {script}")), 7 << 20).unwrap()
 }
 
-fn ask(child: &mut Child, line: &str, time: Duration) -> Result<String, Cost> {
-    child.ask(line, &About::default(), Instant::now() + time, time, 7 << 20)
+fn ask(child: &mut HeldChild, line: &str, time: Duration) -> Result<String, Cost> {
+    child.ask(line, &RequestSubject::default(), Instant::now() + time, time, 7 << 20)
 }
 
 const LONG: Duration = Duration::from_secs(60);
@@ -39,7 +39,7 @@ fn the_end_of_a_child_is_told() {
     assert_eq!(ends("read line; exit 3"), Cost::Ended("ended with code 3".into()));
     assert_eq!(ends("read line; kill -SEGV $$"), Cost::Ended("was ended by signal 11".into()));
     assert_eq!(ends("read line; exec tr '\\0' x < /dev/zero"), Cost::Ended("answered more than 32 MiB".into()));
-    let error = Child::of(&mut Command::new("/nowhere/at/all"), 0).unwrap_err().to_string();
+    let error = HeldChild::of(&mut Command::new("/nowhere/at/all"), 0).unwrap_err().to_string();
     assert!(error.starts_with("the child that was to read it could not be started: No such file"), "{error}");
 }
 
@@ -64,7 +64,7 @@ fn requests_and_answers_survive_their_lines() {
         map,
     };
     let core = ReadRequest { of: ReadingSource::Core("/nowhere\n/core".into()), ..process(0, true) };
-    let other = ReadRequest { of: ReadingSource::Other("a\nb".into(), About::default()), ..process(0, true) };
+    let other = ReadRequest { of: ReadingSource::Other("a\nb".into(), RequestSubject::default()), ..process(0, true) };
     // Reads a process that waits. The heap of this test process changes during the walk, because other tests run, and
     // would then have no map.
     let waits = child("read line");
@@ -118,7 +118,8 @@ fn what_costs_too_much_is_named() {
 #[test]
 fn a_child_gets_a_moment_more_than_its_time() {
     let grace = |time| {
-        ReadRequest { of: ReadingSource::Other(String::new(), About::default()), time, map: false }.time_with_grace()
+        ReadRequest { of: ReadingSource::Other(String::new(), RequestSubject::default()), time, map: false }
+            .time_with_grace()
             - time
     };
     let seconds = [0, 3, 10, 60].map(|seconds| grace(Duration::from_secs(seconds)).as_secs_f64());

@@ -15,14 +15,14 @@ use std::marker::PhantomData;
 use std::time::{Duration, Instant};
 
 use allocanary_heap::Memory;
-use allocanary_heap::ptrace::{self, Blocked, Resume, StopState};
+use allocanary_heap::ptrace::{self, Resume, SignalMask, StopState};
 use allocanary_sys::proc::ProcStatus;
 use allocanary_sys::proc::pids::tids;
 use libc::user_regs_struct as Registers;
 
 use crate::give_back::chain::{self, Before, Chain, NOTHING};
 use crate::give_back::frame::{self, Extended};
-use crate::give_back::held::{Stopped, Traced, ends_by_signal, let_go};
+use crate::give_back::held::{StoppedThread, Traced, ends_by_signal, let_go};
 use crate::give_back::reader::ThreadReader;
 use crate::give_back::remedy::{Argument, Does};
 use crate::give_back::steps::step;
@@ -89,7 +89,7 @@ pub struct Borrowed<'a> {
     kept: Vec<i32>,
     /// Blocks the signals that would end this command while the thread is changed. This field is dropped after the
     /// thread was restored.
-    _blocked: Blocked,
+    _blocked: SignalMask,
     here: PhantomData<*const ()>,
 }
 
@@ -103,7 +103,7 @@ impl<'a> Borrowed<'a> {
     /// Borrows a thread, if it still waits as it did.
     pub fn take(prepared: &'a BorrowPlan<'a>, pid: u32, waiting: &WaitingThread) -> Result<BorrowResult<'a>, Refusal> {
         let tid = waiting.tid;
-        let blocked = Blocked::new();
+        let blocked = SignalMask::new();
         match ptrace::seize(tid) {
             Ok(()) => {}
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(BorrowResult::GoneOn),
@@ -120,7 +120,7 @@ impl<'a> Borrowed<'a> {
             StopOutcome::Never => return Err(Refusal::Never { pid, tid }),
         }
         step();
-        let stop = Stopped { pid, tid };
+        let stop = StoppedThread { pid, tid };
         let found = stop.registers()?;
         // By now it may wait in another call, for a lock of the allocator.
         let arguments = [found.rdi, found.rsi, found.rdx, found.r10, found.r8, found.r9];

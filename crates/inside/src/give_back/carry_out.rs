@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use allocanary_heap::ptrace::Blocked;
+use allocanary_heap::ptrace::SignalMask;
 use allocanary_heap::{LiveProcess, Memory};
 
 use crate::give_back::borrowed::{BorrowPlan, BorrowResult, Borrowed};
@@ -72,7 +72,7 @@ pub fn call_inside<T: Send>(
     patience: Duration,
     work: impl FnOnce(&mut BorrowedCaller) -> Result<T, Refusal> + Send,
 ) -> Result<T, Refusal> {
-    let _blocked = Blocked::new();
+    let _blocked = SignalMask::new();
     let inside = || {
         let notice = safety::check(pid)?;
         let reader = ThreadReader::open(pid)?;
@@ -96,7 +96,7 @@ pub fn call_inside<T: Send>(
 pub fn carry_out(pid: u32, remedy: &ReleaseCall, calls: &[FunctionCall], limits: Limits) -> Result<Done, Refusal> {
     // This thread, which waits for the other one, blocks signals too. So no signal ends this command while a thread of the process
     // is changed.
-    let _blocked = Blocked::new();
+    let _blocked = SignalMask::new();
     // When the tracing thread ends, the kernel releases every thread of the process, whatever has failed.
     let made = std::thread::scope(|scope| scope.spawn(|| make(pid, remedy, calls, limits)).join());
     made.unwrap_or_else(|panic| std::panic::resume_unwind(panic))

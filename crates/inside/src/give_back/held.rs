@@ -11,12 +11,12 @@ use crate::give_back::Refusal;
 use crate::give_back::stopping::Tracee;
 
 /// A stopped thread. When dropped, the thread continues as it was; after `keep` it stays stopped.
-pub struct Stopped {
+pub struct StoppedThread {
     pub pid: u32,
     pub tid: u32,
 }
 
-impl Stopped {
+impl StoppedThread {
     pub fn registers(&self) -> Result<Registers, Refusal> {
         ptrace::registers(self.tid).map_err(|error| Refusal::of(self.pid, "reading registers", error))
     }
@@ -32,7 +32,7 @@ impl Stopped {
     }
 }
 
-impl Drop for Stopped {
+impl Drop for StoppedThread {
     fn drop(&mut self) {
         let_go(self.pid, self.tid, 0);
     }

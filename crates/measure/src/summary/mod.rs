@@ -35,7 +35,7 @@ pub use judgement::{Compared, Judgement};
 pub use noise::Noise;
 pub use ranks::{LEAST_SAMPLES, MISSES, difference_interval, ratio_interval};
 pub use recommendation::{Choice, Recommendation};
-pub use section::{About, Chosen, Decided, Published, Section, limit, metric_percent};
+pub use section::{Chosen, Decided, Published, Section, StudyNotes, limit, metric_percent};
 pub use side::Side;
 pub use tail::Tail;
 pub use verdict::{Comparison, MARGIN, Verdict, compare_groups};
@@ -233,7 +233,7 @@ const BOOTSTRAP_SEED: u64 = 2018;
 impl Findings {
     /// The findings of all folded rows. `about` returns what is known of a study by its name in the rows, and by the
     /// rows' metrics. Rows without a name belong to the study without a name.
-    pub fn of(mut fold: Fold, about: impl Fn(Option<&str>, &Metrics) -> About) -> Findings {
+    pub fn of(mut fold: Fold, about: impl Fn(Option<&str>, &Metrics) -> StudyNotes) -> Findings {
         fold.settle();
         let mut places = BTreeMap::new();
         let mut studies: BTreeMap<Option<&str>, u32> = BTreeMap::new();

@@ -13,7 +13,7 @@ pub struct Section {
     /// The name in its rows, if they have one.
     pub name: Option<String>,
     /// The content of its file that a report shows.
-    pub about: About,
+    pub about: StudyNotes,
     /// One panel for each workload and axis.
     pub panels: Vec<Panel>,
     /// By how much a proposed candidate may be worse than the first, as shares, by metric. All limits hold that any of
@@ -25,7 +25,7 @@ pub struct Section {
 
 /// Content of a study's file that rows do not have.
 #[derive(Clone, Default)]
-pub struct About {
+pub struct StudyNotes {
     /// The question that the study answers; empty if unknown.
     pub question: String,
     /// Figures that others have published.
@@ -107,7 +107,7 @@ pub fn metric_percent(text: &str) -> Option<(&str, f64)> {
     (0.0..=10_000.0).contains(&percent).then(|| (name.trim(), percent / 100.0))
 }
 
-impl std::fmt::Debug for About {
+impl std::fmt::Debug for StudyNotes {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let metrics: Vec<&str> = self.metrics.iter().map(|metric| &*metric.name).collect();
         write!(out, "{}: {metrics:?}", self.question)

@@ -13,7 +13,7 @@ use crate::search::whole::{FINAL, Measure, Rows, Searched};
 use crate::session::{Earlier, Ending, Executor, Left, Session, Store, Study, StudyFile, Target, other_file, plan};
 use allocanary_measure::metrics::Metrics;
 use allocanary_measure::rows;
-use allocanary_measure::summary::{About, CellRepeats, Conditions, Findings, Fold, differing};
+use allocanary_measure::summary::{CellRepeats, Conditions, Findings, Fold, StudyNotes, differing};
 use allocanary_rows::Candidate;
 use allocanary_rows::Cell;
 use allocanary_rows::description::Description;
@@ -129,7 +129,7 @@ impl<'a> Cells<'a> {
     }
 
     /// The rows of the proof as findings, the present candidate first.
-    pub fn findings(&self, found: &Searched, about: &About) -> Result<Findings> {
+    pub fn findings(&self, found: &Searched, about: &StudyNotes) -> Result<Findings> {
         let mut fold = Fold::default();
         let place = |sample: &Sample| found.fresh.iter().position(|(name, _)| *name == sample.cell.candidate);
         for sample in self.proof.iter().filter_map(|identity| self.known.get(identity)) {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use allocanary_sys::sys;
 
 /// A program to start, and how long to wait for it.
-pub struct Child<'a> {
+pub struct ChildCommand<'a> {
     /// The program.
     pub program: &'a Path,
     /// Its only argument.
@@ -28,7 +28,7 @@ pub struct Child<'a> {
 
 /// How a child ended.
 #[derive(Debug)]
-pub struct Ended {
+pub struct ChildEnd {
     /// Its standard output, at most `MOST_OUTPUT` bytes.
     pub output: Vec<u8>,
     /// The end of its standard error.
@@ -45,7 +45,7 @@ const MOST_COMPLAINT: u64 = 64 << 10;
 
 /// Starts the child, writes its input, reads its pipes and waits, at most until its deadline or until `interrupted`. A
 /// child that still runs then is killed with all processes that it has started.
-pub fn run_child(child: &Child, interrupted: &AtomicBool) -> std::io::Result<Ended> {
+pub fn run_child(child: &ChildCommand, interrupted: &AtomicBool) -> std::io::Result<ChildEnd> {
     let started = Instant::now();
     let mut process = Command::new(child.program)
         .arg(child.verb)
@@ -83,7 +83,7 @@ pub fn run_child(child: &Child, interrupted: &AtomicBool) -> std::io::Result<End
     let left = status.map_or(Duration::ZERO, |_| child.deadline.saturating_sub(wall)).max(Duration::from_secs(1));
     let output = output.recv_timeout(left).unwrap_or_default();
     let complaint = complaint.recv_timeout(Duration::from_secs(1)).unwrap_or_default();
-    Ok(Ended { output, complaint: last_lines(&complaint), status, wall })
+    Ok(ChildEnd { output, complaint: last_lines(&complaint), status, wall })
 }
 
 /// Receives the content of a pipe when its other end is closed.
@@ -123,14 +123,15 @@ fn last_lines(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    fn shell(script: &str, deadline: Duration) -> Ended {
+    fn shell(script: &str, deadline: Duration) -> ChildEnd {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("child");
         std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(&program, mode).unwrap();
         let environment = [("PATH".to_string(), "/usr/bin:/bin".to_string())];
-        let child = Child { program: &program, verb: "run", input: b"cell\n", environment: &environment, deadline };
+        let child =
+            ChildCommand { program: &program, verb: "run", input: b"cell\n", environment: &environment, deadline };
         // Another test's fork may have our new script open for writing for a moment (ETXTBSY).
         loop {
             match run_child(&child, &AtomicBool::new(false)) {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::executor::{CellOutcome, Executor, Ran, row};
 use crate::program::cause::{cause, killed_for_memory};
 use crate::session::Roster;
-use crate::session::child::{Child, Ended, run_child};
+use crate::session::child::{ChildCommand, ChildEnd, run_child};
 use crate::session::roster::bare_environment;
 use allocanary_rows::Cell;
 use allocanary_rows::job::Job;
@@ -47,7 +47,7 @@ impl Executor for Linked<'_> {
 }
 
 impl Linked<'_> {
-    fn start(&self, cell: &Cell, deadline: Duration, stop: &AtomicBool) -> Result<Ended, Failure> {
+    fn start(&self, cell: &Cell, deadline: Duration, stop: &AtomicBool) -> Result<ChildEnd, Failure> {
         let failure = |text: String| Failure { kind: FailureKind::Start, text };
         let Job::Workload { spec, .. } = &cell.job else {
             return Err(failure(format!("there is no cell for the program {}", cell.job.name())));
@@ -65,14 +65,14 @@ impl Linked<'_> {
         description.environment.add_to(&mut environment, &cell.settings);
         let environment: Vec<(String, String)> = environment.into_iter().collect();
         let input = serde_json::to_vec(cell).expect("a cell has only texts and numbers");
-        let child = Child { program, verb: "run", input: &input, environment: &environment, deadline };
+        let child = ChildCommand { program, verb: "run", input: &input, environment: &environment, deadline };
         run_child(&child, stop)
             .map_err(|error| failure(format!("{} could not be started: {}", program.display(), cause(&error, program))))
     }
 }
 
 /// The answer of a child that has ended, or its failure.
-fn answer(ended: &Ended, cell: &Cell, deadline: Duration, for_memory: bool) -> Result<Sample, Failure> {
+fn answer(ended: &ChildEnd, cell: &Cell, deadline: Duration, for_memory: bool) -> Result<Sample, Failure> {
     let fail = |kind, text: String| Err(Failure { kind, text });
     let because = if ended.complaint.is_empty() { String::new() } else { format!(": {}", ended.complaint) };
     let Some(status) = ended.status else {

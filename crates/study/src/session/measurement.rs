@@ -89,14 +89,14 @@ pub struct Measured {
     /// The target, which has a folder now.
     pub target: Target,
     /// How the studies ended; an error if a row could not be written.
-    pub ended: Result<Ended>,
+    pub ended: Result<StudiesEnd>,
     /// The rows with a failure.
     pub failed: usize,
 }
 
 /// How several studies ended.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Ended {
+pub struct StudiesEnd {
     /// The studies that used up their budgets.
     pub out_of_budget: Vec<OutOfBudget>,
     /// The number of cells that are left, if the user interrupted it.
@@ -158,8 +158,8 @@ impl Measurement<'_> {
         sizes: &[usize],
         watch: &mut dyn RunProgress,
         row: &mut dyn FnMut(&mut dyn RunProgress, &Sample) -> Result<()>,
-    ) -> Result<Ended> {
-        let mut ended = Ended::default();
+    ) -> Result<StudiesEnd> {
+        let mut ended = StudiesEnd::default();
         for (at, (study, cells)) in studies.iter().enumerate() {
             // An interrupt ends all studies of the group.
             if let Some(left) = &mut ended.interrupted {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use super::child::{Child, run_child};
+use super::child::{ChildCommand, run_child};
 use super::place;
 use crate::program::cause::cause;
 use allocanary_rows::description::Description;
@@ -152,7 +152,8 @@ pub fn describe(path: &Path, environment: &BTreeMap<String, String>) -> std::res
 fn answered(path: &Path, environment: &BTreeMap<String, String>) -> std::result::Result<Description, String> {
     let environment: Vec<(String, String)> =
         environment.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
-    let child = Child { program: path, verb: "describe", input: b"", environment: &environment, deadline: DEADLINE };
+    let child =
+        ChildCommand { program: path, verb: "describe", input: b"", environment: &environment, deadline: DEADLINE };
     let ended = run_child(&child, &AtomicBool::new(false))
         .map_err(|error| format!("could not start: {}", cause(&error, path)))?;
     if !ended.status.is_some_and(|status| status.success()) {

@@ -25,11 +25,11 @@ const ENDING: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQU
 /// that signals are ignored, as by `nohup`. Without handlers, a signal would end only this process. There must be no other thread yet,
 /// because it would get the signals.
 #[derive(Debug)]
-pub struct Blocked(libc::sigset_t);
+pub struct HeldSignals(libc::sigset_t);
 
-impl Blocked {
+impl HeldSignals {
     /// Blocks from now on. The program of `command` starts with the thread's present mask.
-    pub fn around(command: &mut Command) -> Blocked {
+    pub fn around(command: &mut Command) -> HeldSignals {
         let mut ending = MaybeUninit::uninit();
         let mut before = MaybeUninit::uninit();
         // SAFETY: both are filled by the calls, and the numbers are signals.
@@ -49,11 +49,11 @@ impl Blocked {
         };
         // SAFETY: between fork and exec it makes one system call, and allocates nothing.
         unsafe { command.pre_exec(again) };
-        Blocked(before)
+        HeldSignals(before)
     }
 }
 
-impl Drop for Blocked {
+impl Drop for HeldSignals {
     fn drop(&mut self) {
         // SAFETY: the set was filled by the kernel.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.0, std::ptr::null_mut()) };
@@ -64,7 +64,7 @@ impl Drop for Blocked {
 /// this one are passed on to `child`. Signals of the terminal (Ctrl-C, its end) reach a child in this process's group
 /// directly.
 ///
-/// Call this after the child's start, within [`Blocked`]. Then signals that were ignored stay ignored in the child, and no
+/// Call this after the child's start, within [`HeldSignals`]. Then signals that were ignored stay ignored in the child, and no
 /// signal is lost.
 pub fn pass_signals_on(child: u32) {
     CHILD.store(child as i32, Ordering::SeqCst);
@@ -211,7 +211,7 @@ mod tests {
         }
         let mut command = Command::new("sleep");
         command.arg("600");
-        let blocked = Blocked::around(&mut command);
+        let blocked = HeldSignals::around(&mut command);
         let mut child = command.spawn().unwrap();
         // SAFETY: a signal to this thread, which has it blocked.
         unsafe { libc::pthread_kill(libc::pthread_self(), libc::SIGQUIT) };

@@ -40,7 +40,7 @@ pub fn run(recording: &RecordOptions, line: &[String], deadline: Option<Duration
         sys::adopt_orphans();
     }
     let started = Instant::now();
-    let blocked = sys::Blocked::around(&mut command);
+    let blocked = sys::HeldSignals::around(&mut command);
     let child = command.spawn().map_err(|error| Error::Input(format!("{program}: starting it: {error}")))?;
     if is_read_at_end {
         sys::hold_signals();

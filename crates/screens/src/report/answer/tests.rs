@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use allocanary_measure::metrics::metric_of_all;
-use allocanary_measure::summary::{About, CandidatePoints, Estimate, Point, Tail};
+use allocanary_measure::summary::{CandidatePoints, Estimate, Point, StudyNotes, Tail};
 use allocanary_rows::Candidate;
 use allocanary_rows::program::OverTime;
 use allocanary_rows::version::Version;
@@ -51,7 +51,7 @@ fn drawn(rng: &mut Rng, limited: bool) -> Findings {
     let panel = Panel { title, axis: Axis::Program, columns, lines, in_metrics, ..Panel::default() };
     let metrics = ["peak", "wall"].map(|name| metric_of_all(name).clone()).to_vec();
     let within = if limited { vec![("wall".to_string(), 0.05)] } else { Vec::new() };
-    let about = About { metrics, ..About::default() };
+    let about = StudyNotes { metrics, ..StudyNotes::default() };
     Findings {
         sections: vec![Section { about, panels: vec![panel], within, ..Section::default() }],
         ..Findings::default()

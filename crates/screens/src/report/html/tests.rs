@@ -3,7 +3,7 @@
 use super::*;
 use allocanary_measure::metrics::ALL as METRICS;
 use allocanary_measure::summary::{
-    About, Axis, CandidatePoints, Comparison, Decided, Estimate, Panel, Point, Tail, Verdict,
+    Axis, CandidatePoints, Comparison, Decided, Estimate, Panel, Point, StudyNotes, Tail, Verdict,
 };
 use allocanary_rows::Candidate;
 use allocanary_rows::version::Version;
@@ -173,7 +173,7 @@ fn the_title_is_the_question() {
 #[test]
 fn text_from_outside_is_text() {
     let evil = "<script>alert(\"1\")</script>";
-    let about = About { question: evil.into(), ..About::default() };
+    let about = StudyNotes { question: evil.into(), ..StudyNotes::default() };
     let section = Section {
         name: None,
         about,

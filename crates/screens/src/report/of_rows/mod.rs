@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use allocanary_measure::metrics::{Metric, Metrics};
 use allocanary_measure::rows;
-use allocanary_measure::summary::{About, Findings, Fold, Gate, Judgement, Side};
+use allocanary_measure::summary::{Findings, Fold, Gate, Judgement, Side, StudyNotes};
 use allocanary_rows::error::Result;
 use allocanary_rows::sample::{Failure, FailureKind, Sample};
 use allocanary_text::outside::TerminalStyle;
@@ -51,7 +51,7 @@ fn killed() -> Failure {
 fn findings(rows: &[Sample]) -> Findings {
     let mut fold = Fold::default();
     rows.iter().try_for_each(|row| fold.add(row)).unwrap();
-    Findings::of(fold, |_, _| About::default())
+    Findings::of(fold, |_, _| StudyNotes::default())
 }
 
 /// The rows as a report of that format.

@@ -136,7 +136,7 @@ fn rows_say_their_plan_and_command_and_the_study_lies_next_to_them() {
     let place = Place::new();
     let (measured, told, ran) =
         place.measure(&[study("a", 2, "")], false, vec![answer(), failure(), answer(), answer()]).unwrap();
-    assert_eq!((measured.ended.unwrap(), measured.failed), (Ended::default(), 1));
+    assert_eq!((measured.ended.unwrap(), measured.failed), (StudiesEnd::default(), 1));
     assert_eq!((told.left, told.studies, told.rows), (vec![4], vec![0], 4));
     let rows = place.rows();
     assert_eq!(rows.iter().map(|row| row.cell.clone()).collect::<Vec<_>>(), ran);
@@ -155,7 +155,7 @@ fn an_interrupted_measurement_is_finished_by_the_cells_without_a_row() {
     let refused = place.refused(&study("a", 3, ""), false);
     assert!(refused.contains("holds rows already: add --resume"), "{refused}");
     let (measured, told, ran) = place.measure(&[study("a", 3, "")], true, (0..4).map(|_| answer()).collect()).unwrap();
-    assert_eq!((measured.ended.unwrap(), told.left, ran.len()), (Ended::default(), vec![4], 4));
+    assert_eq!((measured.ended.unwrap(), told.left, ran.len()), (StudiesEnd::default(), vec![4], 4));
     let identities: BTreeSet<String> = place.rows().iter().map(|row| row.cell.identity()).collect();
     assert_eq!((identities.len(), place.rows().len()), (6, 6), "each cell has one row");
 }

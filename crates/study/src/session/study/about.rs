@@ -3,7 +3,7 @@
 
 use super::file::StudyFile;
 use allocanary_measure::metrics::{Better, Metrics};
-use allocanary_measure::summary::{About, Published, limit};
+use allocanary_measure::summary::{Published, StudyNotes, limit};
 use allocanary_rows::error::{Error, Result};
 use allocanary_rows::perhaps;
 use allocanary_text::outside::in_one_line;
@@ -11,7 +11,7 @@ use allocanary_text::outside::in_one_line;
 impl StudyFile {
     /// What a report says of the study, with the metrics of its rows if there are rows already. An error names a metric
     /// that does not exist.
-    pub fn about(&self, metrics: &Metrics) -> Result<About> {
+    pub fn about(&self, metrics: &Metrics) -> Result<StudyNotes> {
         let program = self.program.as_ref();
         // Those that the user names are known when the first row has them.
         let is_named = |name: &str| {
@@ -36,7 +36,7 @@ impl StudyFile {
                 )));
             }
         }
-        Ok(About {
+        Ok(StudyNotes {
             question: in_one_line(self.question.as_deref().unwrap_or_default()),
             published: self.published.iter().map(Published::harmless).collect(),
             metrics: self.metrics.iter().flatten().filter_map(metric).collect::<Result<_>>()?,

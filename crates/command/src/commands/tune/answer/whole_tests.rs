@@ -11,7 +11,7 @@ use super::super::answer;
 use allocanary_facts::setting::{Setting, SettingKind};
 use allocanary_measure::metrics::Metrics;
 use allocanary_measure::rows;
-use allocanary_measure::summary::About;
+use allocanary_measure::summary::StudyNotes;
 use allocanary_rows::Candidate;
 use allocanary_rows::Cell;
 use allocanary_rows::Phase;
@@ -129,7 +129,7 @@ fn found_among(
         repeats: 6,
     };
     let searched = search(&plan, &mut source)?;
-    let notes = source.findings(&searched, &About::default())?.notes;
+    let notes = source.findings(&searched, &StudyNotes::default())?.notes;
     drop(source);
     Ok(Found { searched, notes, ran: scripted.ran().len() })
 }

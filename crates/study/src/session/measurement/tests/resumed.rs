@@ -1,7 +1,7 @@
 //! Measurements that go on with rows of before: which cells run, and what the rows say together.
 
 use super::*;
-use allocanary_measure::summary::{About, Findings, Fold};
+use allocanary_measure::summary::{Findings, Fold, StudyNotes};
 
 fn answers(count: usize) -> Vec<ScriptStep> {
     vec![answer(); count]
@@ -15,7 +15,7 @@ fn write(place: &Place, rows: &[Sample]) {
 fn findings(rows: &[Sample]) -> Findings {
     let mut fold = Fold::default();
     rows.iter().try_for_each(|row| fold.add(row)).unwrap();
-    Findings::of(fold, |_, _| About::default())
+    Findings::of(fold, |_, _| StudyNotes::default())
 }
 
 /// The rows that count, the failures, and the studies that are not finished.
