@@ -37,7 +37,7 @@ pub use door::DoorFlags;
 pub use fleet::{FleetFlags, NodeFlags};
 pub use give_back::GiveBackFlags;
 pub use heap::HeapFlags;
-pub use kube::{KubeFlags, What};
+pub use kube::{KubeAction, KubeFlags};
 pub use list::ListFlags;
 pub use man::ManFlags;
 pub use measure::{HereFlags, RunFlags};

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use allocanary_heap::{CoreFile, Memory};
-use allocanary_process::{Called, StoppedProcess, ThreadRegisters, calls};
+use allocanary_process::{StoppedProcess, ThreadRegisters, ThreadWait, calls};
 
 /// A thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct ThreadSnapshot {
 
 /// The threads of a live process. Of one that is stopped the registers are known.
 pub fn of(memory: &dyn Memory, pid: u32, stopped: Option<&StoppedProcess>) -> Vec<ThreadSnapshot> {
-    let called: BTreeMap<u32, Called> =
+    let called: BTreeMap<u32, ThreadWait> =
         calls(pid).unwrap_or_default().into_iter().map(|called| (called.tid, called)).collect();
     let registers: BTreeMap<u32, ThreadRegisters> =
         stopped.map(StoppedProcess::registers).unwrap_or_default().into_iter().map(|one| (one.tid, one)).collect();

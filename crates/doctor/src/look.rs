@@ -17,7 +17,7 @@ use super::signs::{ProgramFile, Signs};
 use super::variables::Variables;
 use crate::error::{Error, Result};
 use allocanary_heap::{LiveProcess, MappingCount, Memory as _, counted};
-use allocanary_process::{Name, Opened, What, calls, file_of, link, text};
+use allocanary_process::{BrokerRequest, Opened, ProcFile, calls, file_of, link, text};
 use allocanary_sys::proc::ProcStatus;
 use allocanary_sys::proc::kinds::Mappings;
 use allocanary_sys::proc::smaps::MappingBytes;
@@ -26,19 +26,20 @@ impl ProcessFacts {
     /// Reads a process. `surroundings` are those of its control groups, which [`Surroundings::of`] reads with the rights
     /// of the command.
     pub fn look_at(pid: u32, surroundings: Surroundings) -> Result<ProcessFacts> {
-        let read = |name: Name| text(pid, name).map_err(|error| unreadable(pid, &name.to_string(), &error));
-        let status = read(Name::Status)?;
-        let mappings = read(Name::Maps)?;
+        let read = |name: ProcFile| text(pid, name).map_err(|error| unreadable(pid, &name.to_string(), &error));
+        let status = read(ProcFile::Status)?;
+        let mappings = read(ProcFile::Maps)?;
         let maps = Maps::parse(&mappings);
         let no_program = |error| unreadable(pid, "exe", &error);
         let program = link(pid).map_err(no_program)?;
-        let marks_of_program = file_of(&What::Executable(pid)).and_then(|file| look_into(&file)).map_err(no_program)?;
+        let marks_of_program =
+            file_of(&BrokerRequest::Executable(pid)).and_then(|file| look_into(&file)).map_err(no_program)?;
         let program = ProgramFile { path: program, marks: marks_of_program, unread: false };
         let library = |file: &MappedFile| {
-            let marks = file_of(&What::Mapped(pid, file.from, file.to)).and_then(|file| look_into(&file)).ok();
+            let marks = file_of(&BrokerRequest::Mapped(pid, file.from, file.to)).and_then(|file| look_into(&file)).ok();
             ProgramFile { path: file.path.clone(), unread: marks.is_none(), marks: marks.unwrap_or_default() }
         };
-        let environ = read(Name::Environ)?;
+        let environ = read(ProcFile::Environ)?;
         let files = in_search_order(&maps.files, &environ).into_iter();
         let libraries: Vec<ProgramFile> = files.filter(|file| file.path != program.path).map(library).collect();
         // This fails without the right to read its memory. In that case reading the environment has failed before.
@@ -66,7 +67,7 @@ impl ProcessFacts {
             notices,
             memory,
             parts,
-            command: command_line(&read(Name::Cmdline).unwrap_or_default()),
+            command: command_line(&read(ProcFile::Cmdline).unwrap_or_default()),
             seen,
             variables: variables(&environ).into_iter().chain(links::of_process(pid)).collect(),
             surroundings: Surroundings { libc: libc(&program, &libraries), ..surroundings },
@@ -111,7 +112,7 @@ fn in_search_order<'a>(files: &'a [MappedFile], environ: &[u8]) -> Vec<&'a Mappe
 fn unreadable(pid: u32, name: &str, error: &std::io::Error) -> Error {
     let path = format!("/proc/{pid}/{name}");
     Error(match error.kind() {
-        ErrorKind::NotFound if text(pid, Name::Status).is_ok() => {
+        ErrorKind::NotFound if text(pid, ProcFile::Status).is_ok() => {
             format!("process {pid}: {path}: it has no program: a kernel thread, or a process that has just ended")
         }
         ErrorKind::NotFound => format!("process {pid}: {path}: there is no such process"),
@@ -132,7 +133,7 @@ const MOST_TEXT: usize = 64 << 10;
 
 /// The release of the JDK whose `lib/server/libjvm.so` this is.
 fn jdk_of(pid: u32, library: &MappedFile) -> Option<(u32, u32, u32)> {
-    let release = file_of(&What::JavaRelease(pid, library.from, library.to)).ok()?;
+    let release = file_of(&BrokerRequest::JavaRelease(pid, library.from, library.to)).ok()?;
     jdk(&String::from_utf8_lossy(&release.head(MOST_TEXT).ok()?))
 }
 

@@ -19,7 +19,7 @@ use super::installed::cache;
 use super::signs::ProgramFile;
 use super::variables::VariableEffect;
 use allocanary_process::file::of_host as open;
-use allocanary_process::{Opened, What, file_of, link};
+use allocanary_process::{BrokerRequest, Opened, file_of, link};
 use allocanary_sys::input;
 use loader::{HostLibraries, Id, LibraryFiles};
 use needs::{Needs, needs};
@@ -79,7 +79,7 @@ impl StartableProgram {
 /// read, by the kernel's link to it. What the process has mapped tells the rest.
 pub fn hidden_in(pid: u32) -> Result<Option<String>, String> {
     let about = |error: std::io::Error| format!("process {pid}: its program: {error}");
-    let file = file_of(&What::Executable(pid)).map_err(about)?;
+    let file = file_of(&BrokerRequest::Executable(pid)).map_err(about)?;
     if needs_of(&file).is_none_or(|needs| needs.loaded > LOADED) {
         return Ok(None);
     }

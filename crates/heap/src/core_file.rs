@@ -14,7 +14,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Instant;
 
-use allocanary_process::{FileBlocks, Opened, What, core, file_of};
+use allocanary_process::{BrokerRequest, FileBlocks, Opened, core, file_of};
 use object::Endianness;
 use object::elf::{
     EM_X86_64, ET_CORE, FileHeader64, NT_FILE, NT_PRPSINFO, NT_PRSTATUS, PF_R, PF_W, PF_X, PT_LOAD, PT_NOTE,
@@ -183,7 +183,7 @@ impl CoreFile {
                 continue;
             }
             let (mut here, mut first) = ([0; PAGE as usize], [0; PAGE as usize]);
-            let Ok(file) = file_of(&What::Library(mapping.name.clone())).map(Rc::new) else { continue };
+            let Ok(file) = file_of(&BrokerRequest::Library(mapping.name.clone())).map(Rc::new) else { continue };
             let read = file.file.read_exact_at(&mut here, 0).and_then(|()| self.file.read_exact_at(&mut first, *at));
             if read.is_ok() && here == first {
                 self.files.insert(mapping.inode, file);

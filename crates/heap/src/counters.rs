@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use allocanary_process::{Name, open};
+use allocanary_process::{ProcFile, open};
 pub use allocanary_walkers::counters::{CounterPlace, Counters, MemoryReader, locate};
 
 use crate::states::WORD_PRESENT;
@@ -25,7 +25,7 @@ pub struct Remote {
 impl Remote {
     /// Opens a process. The error is the kernel's.
     pub fn open(pid: u32) -> io::Result<Remote> {
-        Ok(Remote { memory: open(pid, Name::Mem)?, pagemap: open(pid, Name::Pagemap)? })
+        Ok(Remote { memory: open(pid, ProcFile::Mem)?, pagemap: open(pid, ProcFile::Pagemap)? })
     }
 
     /// Whether every page of a range is present.

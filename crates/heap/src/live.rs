@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::rc::Rc;
 use std::time::Instant;
 
-use allocanary_process::{Name, Opened, ProcessFiles, ProcessTrouble, open, text, threads};
+use allocanary_process::{Opened, ProcFile, ProcessFiles, ProcessTrouble, open, text, threads};
 
 use crate::Run;
 use crate::copies::{self, Ended, Range};
@@ -56,7 +56,7 @@ impl LiveProcess {
         let (mappings, pages) = looked_at(pid, until).map_err(|(what, error)| trouble(what, error))?;
         let after = KernelCounts::of(pid).map_err(|error| trouble("reading its counts", error))?;
         let all = threads(pid).map_err(|error| trouble("reading its threads", error))?;
-        let memory = open(pid, Name::Mem).map_err(|error| trouble("opening its memory", error))?;
+        let memory = open(pid, ProcFile::Mem).map_err(|error| trouble("opening its memory", error))?;
         let (threads, kernel, files) = (Vec::new(), [before, after], files.clone());
         let (late, cut) = (Cell::new(false), Cell::new(false));
         let mut live = LiveProcess { pid, mappings, threads, pages, kernel, until, late, cut, memory, files };
@@ -283,7 +283,7 @@ impl Memory for LiveProcess {
 /// at the end.
 fn looked_at(pid: u32, until: Option<Instant>) -> Result<(Vec<Mapping>, Pages), (&'static str, io::Error)> {
     let maps = || {
-        let text = text(pid, Name::Maps).map_err(|error| ("reading its mappings", error))?;
+        let text = text(pid, ProcFile::Maps).map_err(|error| ("reading its mappings", error))?;
         Ok(parse_maps(text))
     };
     let states =

@@ -3,7 +3,7 @@
 use std::io;
 use std::ops::Range;
 
-use allocanary_process::{Name, text};
+use allocanary_process::{ProcFile, text};
 
 use crate::parse_maps;
 use crate::states::states;
@@ -11,7 +11,7 @@ use crate::states::states;
 /// The resident pages of private memory without a file. Only the kernel's tables are read, not the process's memory. A
 /// page that may be the kernel's page of zeroes counts as not resident: kernels before 6.7 do not say whether it is.
 pub fn resident(pid: u32) -> io::Result<Vec<Range<u64>>> {
-    let text = text(pid, Name::Maps)?;
+    let text = text(pid, ProcFile::Maps)?;
     let mut mappings = parse_maps(text);
     mappings.retain(|mapping| mapping.inode == 0 && mapping.writable && !mapping.shared);
     let pages = states(pid, &mappings, None)?;

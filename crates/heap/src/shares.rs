@@ -8,7 +8,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::time::Instant;
 
-use allocanary_process::{HostFile, Name, kernel, open};
+use allocanary_process::{HostFile, ProcFile, kernel, open};
 
 use crate::pace::Pace;
 use crate::states::{WORD_EXCLUSIVE, WORD_FRAME, WORD_PRESENT, each_word};
@@ -21,7 +21,7 @@ pub(crate) fn by_pages(
     pages: &Pages,
     until: Option<Instant>,
 ) -> io::Result<()> {
-    let pagemap = open(pid, Name::Pagemap)?;
+    let pagemap = open(pid, ProcFile::Pagemap)?;
     let mut owners = Owners { file: kernel(HostFile::Pagecount)?, known: BTreeMap::new() };
     let mut pace = Pace::until(until);
     let mut shares = Vec::new();

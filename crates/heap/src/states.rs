@@ -11,7 +11,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-use allocanary_process::{Name, open, text};
+use allocanary_process::{ProcFile, open, text};
 
 use crate::Run;
 use crate::pace::{PIECE, Pace};
@@ -19,7 +19,7 @@ use crate::{Mapping, MappingCount, PAGE, PageState, Pages, parse_smaps};
 
 /// The states of the pages of mappings. A mapping that has ended has none. After the time `until`, this is an error.
 pub(crate) fn states(pid: u32, mappings: &[Mapping], until: Option<Instant>) -> io::Result<Pages> {
-    let pagemap = open(pid, Name::Pagemap)?;
+    let pagemap = open(pid, ProcFile::Pagemap)?;
     let mut pace = Pace::until(until);
     // No process has pages of its own in the kernel's mapping at the end of all addresses.
     let mappings = || mappings.iter().filter(|one| one.name != "[vsyscall]");
@@ -37,7 +37,7 @@ pub(crate) fn states(pid: u32, mappings: &[Mapping], until: Option<Instant>) -> 
     for mapping in mappings() {
         let is_large = mapping.bytes() > LARGE;
         if is_large && counted.is_empty() {
-            counted = parse_smaps(text(pid, Name::Smaps)?);
+            counted = parse_smaps(text(pid, ProcFile::Smaps)?);
         }
         if !is_large || has_pages(&counted, mapping) {
             read(&pagemap, mapping, &mut pace, &mut pages)?;

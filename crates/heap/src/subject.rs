@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use allocanary_process::{HostFile, Name, kernel, link, text};
+use allocanary_process::{HostFile, ProcFile, kernel, link, text};
 use allocanary_sys::proc::{Stat, pids, stat};
 use allocanary_sys::sys::read_whole_of;
 use allocanary_text::Foreign;
@@ -29,7 +29,7 @@ pub struct Subject {
 impl Subject {
     /// Reads a process. `None` if there is no such process.
     pub fn of(pid: u32) -> Option<Subject> {
-        let stat = Stat::parse(&text(pid, Name::Stat).ok()?)?;
+        let stat = Stat::parse(&text(pid, ProcFile::Stat).ok()?)?;
         let boot = kernel(HostFile::Stat).and_then(|mut file| read_whole_of(&mut file)).unwrap_or_default();
         let boot = stat::booted(&boot).unwrap_or_default();
         Some(Subject {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use allocanary_process::{Name, ProcessFiles, StoppedProcess, What, file_of, text};
+use allocanary_process::{BrokerRequest, ProcFile, ProcessFiles, StoppedProcess, file_of, text};
 use allocanary_sys::proc::Stat;
 
 use crate::apart::apart;
@@ -89,7 +89,7 @@ fn while_it_changes<T>(pid: u32, mut read: impl FnMut() -> Result<T, ProcessTrou
 
 /// Whether a process is there and has not ended.
 fn has_memory(pid: u32) -> bool {
-    text(pid, Name::Stat).ok().and_then(|text| Stat::parse(&text)).is_some_and(|stat| !stat.is_bare())
+    text(pid, ProcFile::Stat).ok().and_then(|text| Stat::parse(&text)).is_some_and(|stat| !stat.is_bare())
 }
 
 fn taken(
@@ -221,7 +221,7 @@ fn counted_with(live: &LiveProcess, shares: Shares) -> Result<Vec<MappingCount>,
         // If this process may not read the shares, they stay unknown.
         Shares::ByPages => drop(shares::by_pages(pid, &mut counted, live.pages(), live.until())),
         Shares::BySmaps => {
-            let text = text(pid, Name::Smaps);
+            let text = text(pid, ProcFile::Smaps);
             let text = text.map_err(|error| ProcessTrouble::of(pid, "reading its smaps", error))?;
             add_shares(&mut counted, &parse_smaps(text));
         }
@@ -243,7 +243,7 @@ fn may_read(live: &LiveProcess) -> bool {
 
 /// Why the heap of this program cannot be divided, whatever its allocator is.
 fn unsupported(pid: u32) -> Option<String> {
-    let head = file_of(&What::Executable(pid)).and_then(|opened| opened.head(20)).ok()?;
+    let head = file_of(&BrokerRequest::Executable(pid)).and_then(|opened| opened.head(20)).ok()?;
     machine(head.first_chunk()?)
 }
 

@@ -15,7 +15,7 @@ use allocanary_text::units::Unit;
 #[derive(Clone)]
 pub struct Metric {
     /// Its name for `--gate`.
-    pub name: Name,
+    pub name: MetricName,
     /// Its unit.
     pub unit: Unit,
     /// The better direction.
@@ -26,7 +26,7 @@ pub struct Metric {
 }
 
 /// The name of a metric: one of ours, or the user's.
-pub type Name = Cow<'static, str>;
+pub type MetricName = Cow<'static, str>;
 
 /// Where the number comes from.
 #[derive(Clone, Copy)]

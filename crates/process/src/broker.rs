@@ -14,7 +14,7 @@ use crate::channel::Reply;
 use crate::file;
 use crate::here::{given, here};
 use crate::stopped::Held;
-use crate::what::{BrokerReply, Name, What};
+use crate::what::{BrokerReply, BrokerRequest, ProcFile};
 
 /// What a request is about: the child may ask for what belongs to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,20 +55,20 @@ impl Broker {
 
     /// Carries out a wish.
     pub(crate) fn give(&self, wish: &str, held: &mut Held) -> io::Result<BrokerReply> {
-        let what: What = serde_json::from_str(wish).map_err(io::Error::other)?;
+        let what: BrokerRequest = serde_json::from_str(wish).map_err(io::Error::other)?;
         let RequestSubject { pids, core, is_stopped } = &self.0;
         let may = match (&what, what.pid()) {
             (_, Some(pid)) => pids.contains(&pid),
-            (What::Core | What::Library(_), _) => core.is_some(),
+            (BrokerRequest::Core | BrokerRequest::Library(_), _) => core.is_some(),
             _ => true,
         };
         if !may {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
-        if *is_stopped && !matches!(what, What::Proc(_, Name::Maps)) {
+        if *is_stopped && !matches!(what, BrokerRequest::Proc(_, ProcFile::Maps)) {
             return Err(io::Error::other("nothing is opened while a thread of the process may be stopped"));
         }
-        if let (What::Core, Some(core)) = (&what, core) {
+        if let (BrokerRequest::Core, Some(core)) = (&what, core) {
             return file::of_host(core).map(given);
         }
         held.give(&what).unwrap_or_else(|| here(&what))
@@ -106,20 +106,22 @@ mod tests {
     #[test]
     fn only_what_the_child_was_asked_about_is_given() {
         let own = std::process::id();
-        let wish = |what: &What| serde_json::to_string(what).unwrap();
+        let wish = |what: &BrokerRequest| serde_json::to_string(what).unwrap();
         let broker = Broker::of(&RequestSubject::process(own));
-        assert!(broker.give(&wish(&What::Proc(own, Name::Maps)), &mut Held::default()).unwrap().file.is_some());
-        let denied = |what: &What| broker.give(&wish(what), &mut Held::default()).unwrap_err().kind();
-        assert_eq!(denied(&What::Proc(1, Name::Maps)), io::ErrorKind::PermissionDenied);
-        assert_eq!(denied(&What::Core), io::ErrorKind::PermissionDenied);
-        assert_eq!(denied(&What::Library("/bin/sh".into())), io::ErrorKind::PermissionDenied);
+        assert!(
+            broker.give(&wish(&BrokerRequest::Proc(own, ProcFile::Maps)), &mut Held::default()).unwrap().file.is_some()
+        );
+        let denied = |what: &BrokerRequest| broker.give(&wish(what), &mut Held::default()).unwrap_err().kind();
+        assert_eq!(denied(&BrokerRequest::Proc(1, ProcFile::Maps)), io::ErrorKind::PermissionDenied);
+        assert_eq!(denied(&BrokerRequest::Core), io::ErrorKind::PermissionDenied);
+        assert_eq!(denied(&BrokerRequest::Library("/bin/sh".into())), io::ErrorKind::PermissionDenied);
         assert!(broker.give("/etc/shadow", &mut Held::default()).is_err());
         let stopped = Broker::of(&RequestSubject::stopped(own));
-        for what in [What::Executable(own), What::Calls(own), What::Stop(own)] {
+        for what in [BrokerRequest::Executable(own), BrokerRequest::Calls(own), BrokerRequest::Stop(own)] {
             let refused = stopped.give(&wish(&what), &mut Held::default()).unwrap_err().to_string();
             assert!(refused.contains("may be stopped"), "{what:?}: {refused}");
         }
-        assert!(broker.give(&wish(&What::Executable(own)), &mut Held::default()).is_ok());
-        assert!(stopped.give(&wish(&What::Proc(own, Name::Maps)), &mut Held::default()).is_ok());
+        assert!(broker.give(&wish(&BrokerRequest::Executable(own)), &mut Held::default()).is_ok());
+        assert!(stopped.give(&wish(&BrokerRequest::Proc(own, ProcFile::Maps)), &mut Held::default()).is_ok());
     }
 }

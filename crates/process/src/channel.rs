@@ -11,7 +11,7 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg}
 use serde::{Deserialize, Serialize};
 
 use crate::file::Stamp;
-use crate::what::{BrokerReply, What};
+use crate::what::{BrokerReply, BrokerRequest};
 
 /// What a line of the child begins with that is no answer.
 pub(crate) const WISH: char = '?';
@@ -56,7 +56,7 @@ impl Channel {
     }
 
     /// Asks the command.
-    pub(crate) fn ask(&mut self, what: &What) -> io::Result<BrokerReply> {
+    pub(crate) fn ask(&mut self, what: &BrokerRequest) -> io::Result<BrokerReply> {
         let wish = serde_json::to_string(what).map_err(io::Error::other)?;
         self.tell(&format!("{WISH}{wish}"))?;
         self.files.clear();

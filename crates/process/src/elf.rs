@@ -131,10 +131,10 @@ impl<'a> Elf<'a> {
 
     /// The place, the bytes and the address of a section in the file. `None` if it has no such section, or is
     /// compressed.
-    pub fn section(&self, name: &str) -> Option<Section> {
+    pub fn section(&self, name: &str) -> Option<ElfSection> {
         let (_, header) = self.sections.section_by_name(self.endian, name.as_bytes())?;
         let flags = header.sh_flags(self.endian);
-        Some(Section {
+        Some(ElfSection {
             offset: header.sh_offset(self.endian),
             bytes: header.sh_size(self.endian),
             address: header.sh_addr(self.endian),
@@ -143,7 +143,7 @@ impl<'a> Elf<'a> {
     }
 
     /// The bytes of a section that is not compressed. `None` if there is none, or if it has more bytes than this.
-    pub fn bytes(&self, name: &str, most: u64) -> Option<(Section, &'a [u8])> {
+    pub fn bytes(&self, name: &str, most: u64) -> Option<(ElfSection, &'a [u8])> {
         let section = self.section(name).filter(|section| !section.is_compressed && section.bytes <= most)?;
         Some((section, self.data.read_bytes_at(section.offset, section.bytes).ok()?))
     }
@@ -219,7 +219,7 @@ impl<'a> Elf<'a> {
 
 /// A section of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Section {
+pub struct ElfSection {
     /// Its place in the file.
     pub offset: u64,
     /// Its length there in bytes.

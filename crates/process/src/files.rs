@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use crate::file::Opened;
 use crate::get::file_of;
-use crate::what::What;
+use crate::what::BrokerRequest;
 
 /// The most files of one process that are kept open.
 const MOST: usize = 512;
@@ -46,7 +46,7 @@ impl ProcessFiles {
             Some(known) => known.filter(may).ok_or_else(refused),
             None if self.is_stopped.get() => Err(refused()),
             None => {
-                let opened = file_of(&What::Mapped(self.pid, from, to)).map(Rc::new);
+                let opened = file_of(&BrokerRequest::Mapped(self.pid, from, to)).map(Rc::new);
                 let mut open = self.open.borrow_mut();
                 if open.len() >= MOST {
                     open.clear();

@@ -11,7 +11,7 @@ use allocanary_sys::proc::ProcStatus;
 use crate::channel::Channel;
 use crate::file::{Opened, Stamp};
 use crate::here::here;
-use crate::what::{BrokerReply, Called, HostFile, Name, ProcessThread, What};
+use crate::what::{BrokerReply, BrokerRequest, HostFile, ProcFile, ProcessThread, ThreadWait};
 
 /// In the child: its connection to the command.
 static COMMAND: OnceLock<&'static Mutex<Channel>> = OnceLock::new();
@@ -22,7 +22,7 @@ pub fn serve_by(channel: &'static Mutex<Channel>) {
 }
 
 /// Opens or asks.
-pub fn get(what: &What) -> io::Result<BrokerReply> {
+pub fn get(what: &BrokerRequest) -> io::Result<BrokerReply> {
     match COMMAND.get() {
         None => here(what),
         Some(channel) => channel.lock().unwrap_or_else(PoisonError::into_inner).ask(what),
@@ -40,48 +40,48 @@ pub(crate) fn resident(pid: u32) -> u64 {
 }
 
 /// Opens a file of the kernel about a process.
-pub fn open(pid: u32, name: Name) -> io::Result<File> {
-    file(get(&What::Proc(pid, name))?)
+pub fn open(pid: u32, name: ProcFile) -> io::Result<File> {
+    file(get(&BrokerRequest::Proc(pid, name))?)
 }
 
 /// The whole text of a file of the kernel about a process.
-pub fn text(pid: u32, name: Name) -> io::Result<Vec<u8>> {
+pub fn text(pid: u32, name: ProcFile) -> io::Result<Vec<u8>> {
     allocanary_sys::sys::read_whole_of(&mut open(pid, name)?)
 }
 
 /// What the kernel says of a process.
 pub fn status(pid: u32) -> io::Result<ProcStatus> {
-    Ok(ProcStatus::parse(&text(pid, Name::Status)?))
+    Ok(ProcStatus::parse(&text(pid, ProcFile::Status)?))
 }
 
 /// Opens a file of the kernel about this host.
 pub fn kernel(which: HostFile) -> io::Result<File> {
-    file(get(&What::Kernel(which))?)
+    file(get(&BrokerRequest::Kernel(which))?)
 }
 
 /// The threads of a process.
 pub fn threads(pid: u32) -> io::Result<Vec<ProcessThread>> {
-    parsed(&get(&What::Threads(pid))?.text)
+    parsed(&get(&BrokerRequest::Threads(pid))?.text)
 }
 
 /// What the threads of a process are called, and where they wait.
-pub fn calls(pid: u32) -> io::Result<Vec<Called>> {
-    parsed(&get(&What::Calls(pid))?.text)
+pub fn calls(pid: u32) -> io::Result<Vec<ThreadWait>> {
+    parsed(&get(&BrokerRequest::Calls(pid))?.text)
 }
 
 /// The path of the program that a process runs, as the kernel writes it.
 pub fn link(pid: u32) -> io::Result<String> {
-    Ok(get(&What::Link(pid))?.text)
+    Ok(get(&BrokerRequest::Link(pid))?.text)
 }
 
 /// The links from which jemalloc reads settings, below the root of a process: their paths, and their texts. `None` is a
 /// file in the place of a link.
 pub fn links(pid: u32) -> io::Result<Vec<(String, Option<String>)>> {
-    parsed(&get(&What::Links(pid))?.text)
+    parsed(&get(&BrokerRequest::Links(pid))?.text)
 }
 
 /// Opens a regular file.
-pub fn file_of(what: &What) -> io::Result<Opened> {
+pub fn file_of(what: &BrokerRequest) -> io::Result<Opened> {
     let mut given = get(what)?;
     let stamp: Stamp = given.stamp.take().ok_or(io::ErrorKind::InvalidData)?;
     Ok(Opened { file: file(given)?, stamp })
@@ -89,7 +89,7 @@ pub fn file_of(what: &What) -> io::Result<Opened> {
 
 /// Opens the core file that the user has named.
 pub fn core(path: &Path) -> io::Result<Opened> {
-    if asks() { file_of(&What::Core) } else { crate::file::of_host(path) }
+    if asks() { file_of(&BrokerRequest::Core) } else { crate::file::of_host(path) }
 }
 
 fn file(given: BrokerReply) -> io::Result<File> {

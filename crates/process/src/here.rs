@@ -8,7 +8,7 @@ use allocanary_sys::sys::read_whole;
 
 use crate::file::{self, Opened};
 use crate::living::{self, or_living};
-use crate::what::{BrokerReply, Called, HostFile, Name, ProcessThread, What};
+use crate::what::{BrokerReply, BrokerRequest, HostFile, ProcFile, ProcessThread, ThreadWait};
 
 /// The folder where distributions put debug files.
 const DEBUG: &str = "/usr/lib/debug";
@@ -16,34 +16,34 @@ const DEBUG: &str = "/usr/lib/debug";
 pub(crate) const LINKS: [&str; 3] = ["/etc/je_malloc.conf", "/etc/malloc.conf", "/etc/_rjem_malloc.conf"];
 
 /// Opens it.
-pub(crate) fn here(what: &What) -> io::Result<BrokerReply> {
+pub(crate) fn here(what: &BrokerRequest) -> io::Result<BrokerReply> {
     match what {
         // These are the process's numbers, also if its first thread has ended.
-        What::Proc(pid, name @ Name::Stat) => of_kernel(&format!("/proc/{pid}/{name}")),
-        What::Proc(pid, name) => of_kernel(&format!("/proc/{}/{name}", living::number(*pid))),
-        What::Kernel(HostFile::Stat) => of_kernel("/proc/stat"),
-        What::Kernel(HostFile::Pagecount) => of_kernel("/proc/kpagecount"),
-        What::Link(pid) => {
+        BrokerRequest::Proc(pid, name @ ProcFile::Stat) => of_kernel(&format!("/proc/{pid}/{name}")),
+        BrokerRequest::Proc(pid, name) => of_kernel(&format!("/proc/{}/{name}", living::number(*pid))),
+        BrokerRequest::Kernel(HostFile::Stat) => of_kernel("/proc/stat"),
+        BrokerRequest::Kernel(HostFile::Pagecount) => of_kernel("/proc/kpagecount"),
+        BrokerRequest::Link(pid) => {
             let path = or_living(*pid, |pid| fs::read_link(format!("/proc/{pid}/exe")))?;
             Ok(told(path.to_string_lossy().into_owned()))
         }
-        What::Threads(pid) => as_json(&threads(*pid)?),
-        What::Calls(pid) => as_json(&calls(*pid)?),
-        What::Executable(pid) => or_living(*pid, file::executable).map(given),
-        What::Mapped(pid, from, to) => or_living(*pid, |pid| file::mapped(pid, *from, *to)).map(given),
-        What::JavaRelease(pid, from, to) => or_living(*pid, |pid| java_release(pid, *from, *to)).map(given),
-        What::Links(pid) => {
+        BrokerRequest::Threads(pid) => as_json(&threads(*pid)?),
+        BrokerRequest::Calls(pid) => as_json(&calls(*pid)?),
+        BrokerRequest::Executable(pid) => or_living(*pid, file::executable).map(given),
+        BrokerRequest::Mapped(pid, from, to) => or_living(*pid, |pid| file::mapped(pid, *from, *to)).map(given),
+        BrokerRequest::JavaRelease(pid, from, to) => or_living(*pid, |pid| java_release(pid, *from, *to)).map(given),
+        BrokerRequest::Links(pid) => {
             let found = LINKS
                 .iter()
                 .filter_map(|path| Some((path, or_living(*pid, |pid| file::link_below_root(pid, path)).ok()?)));
             as_json(&found.collect::<Vec<_>>())
         }
-        What::Stop(_) | What::Registers(_) | What::Continue(_) => {
+        BrokerRequest::Stop(_) | BrokerRequest::Registers(_) | BrokerRequest::Continue(_) => {
             Err(io::Error::other("only the command stops a process"))
         }
-        What::Core => Err(io::Error::other("only a child asks for the core file")),
-        What::Library(path) => library(path.as_ref()).map(given),
-        What::Debug(build_id) => file::debug(DEBUG.as_ref(), build_id).map(given),
+        BrokerRequest::Core => Err(io::Error::other("only a child asks for the core file")),
+        BrokerRequest::Library(path) => library(path.as_ref()).map(given),
+        BrokerRequest::Debug(build_id) => file::debug(DEBUG.as_ref(), build_id).map(given),
     }
 }
 
@@ -83,11 +83,11 @@ fn threads(pid: u32) -> io::Result<Vec<ProcessThread>> {
     Ok(tids(pid)?.into_iter().map(|tid| ProcessThread { tid, robust: robust(tid) }).collect())
 }
 
-fn calls(pid: u32) -> io::Result<Vec<Called>> {
+fn calls(pid: u32) -> io::Result<Vec<ThreadWait>> {
     let one = |tid: u32| {
         let about = |file: &str| read_whole(format!("/proc/{pid}/task/{tid}/{file}")).unwrap_or_default();
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(bytes.trim_ascii()).into_owned();
-        Called { tid, name: text(about("comm")), call: text(about("syscall")) }
+        ThreadWait { tid, name: text(about("comm")), call: text(about("syscall")) }
     };
     Ok(tids(pid)?.into_iter().map(one).collect())
 }

@@ -2,7 +2,7 @@
 //!
 //! Another process, and what it names, may be hostile. So rights and reading are apart:
 //!
-//! 1. The command has the rights. It opens what belongs to the process ([`What`]), and parses nothing of it but the
+//! 1. The command has the rights. It opens what belongs to the process ([`BrokerRequest`]), and parses nothing of it but the
 //!    kernel's own texts. There is one opener for files that a process names: [`mod@file`].
 //! 2. A child parses. It has no rights, and a filter of system calls without `open`, `execve`, `socket` or `kill`
 //!    ([`confine`]). It asks the command for each descriptor, by number and never by a path.
@@ -44,4 +44,4 @@ pub use freeze::Frozen;
 pub use get::{calls, core, file_of, get, kernel, link, links, open, serve_by, status, text, threads};
 pub use stopped::StoppedProcess;
 pub use trouble::ProcessTrouble;
-pub use what::{BrokerReply, Called, HostFile, Name, ProcessThread, ThreadRegisters, What};
+pub use what::{BrokerReply, BrokerRequest, HostFile, ProcFile, ProcessThread, ThreadRegisters, ThreadWait};

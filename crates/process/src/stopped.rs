@@ -11,7 +11,7 @@ use crate::freeze::Frozen;
 use crate::get::{asks, get, parsed};
 use crate::ptrace;
 use crate::trouble::ProcessTrouble;
-use crate::what::{BrokerReply, ThreadRegisters, What};
+use crate::what::{BrokerReply, BrokerRequest, ThreadRegisters};
 
 /// How much longer than announced a process may be stopped.
 pub(crate) const MORE: Duration = Duration::from_secs(1);
@@ -31,7 +31,7 @@ impl StoppedProcess {
         if !asks() {
             return Frozen::stop(pid).map(StoppedProcess::Here);
         }
-        get(&What::Stop(pid))
+        get(&BrokerRequest::Stop(pid))
             .map(|_| StoppedProcess::Asked(pid))
             .map_err(|error| ProcessTrouble::of(pid, "stopping it", error))
     }
@@ -40,7 +40,7 @@ impl StoppedProcess {
     pub fn go_on(self) -> Result<(), ProcessTrouble> {
         let StoppedProcess::Asked(pid) = self else { return Ok(()) };
         std::mem::forget(self);
-        get(&What::Continue(pid))
+        get(&BrokerRequest::Continue(pid))
             .map(drop)
             .map_err(|error| ProcessTrouble::of(pid, "reading it while it was stopped", error))
     }
@@ -50,7 +50,7 @@ impl StoppedProcess {
         match self {
             StoppedProcess::Here(frozen) => registers(frozen),
             StoppedProcess::Asked(pid) => {
-                get(&What::Registers(*pid)).and_then(|given| parsed(&given.text)).unwrap_or_default()
+                get(&BrokerRequest::Registers(*pid)).and_then(|given| parsed(&given.text)).unwrap_or_default()
             }
         }
     }
@@ -59,7 +59,7 @@ impl StoppedProcess {
 impl Drop for StoppedProcess {
     fn drop(&mut self) {
         if let StoppedProcess::Asked(pid) = self {
-            let _ = get(&What::Continue(*pid));
+            let _ = get(&BrokerRequest::Continue(*pid));
         }
     }
 }
@@ -87,17 +87,17 @@ impl Held {
     }
 
     /// Carries out a wish about the stop. `None` if it is about something else.
-    pub fn give(&mut self, what: &What) -> Option<io::Result<BrokerReply>> {
+    pub fn give(&mut self, what: &BrokerRequest) -> Option<io::Result<BrokerReply>> {
         self.let_go_if_late();
         Some(match what {
-            What::Stop(pid) => self.stop(*pid),
-            What::Registers(_) => match &self.0 {
+            BrokerRequest::Stop(pid) => self.stop(*pid),
+            BrokerRequest::Registers(_) => match &self.0 {
                 Some((frozen, _)) => serde_json::to_string(&registers(frozen))
                     .map(|text| BrokerReply { text, ..BrokerReply::default() })
                     .map_err(io::Error::other),
                 None => Err(late()),
             },
-            What::Continue(_) => self.0.take().map(|_| BrokerReply::default()).ok_or_else(late),
+            BrokerRequest::Continue(_) => self.0.take().map(|_| BrokerReply::default()).ok_or_else(late),
             _ if self.0.is_some() && what.touches_files() => {
                 Err(io::Error::other("no file is opened while the process is stopped"))
             }
@@ -127,7 +127,7 @@ mod tests {
     use std::process::Command;
 
     use super::*;
-    use crate::what::Name;
+    use crate::what::ProcFile;
 
     #[test]
     fn a_stopped_process_continues_in_time_and_no_file_of_it_is_opened_before() {
@@ -138,17 +138,17 @@ mod tests {
             stat.contains(") t ")
         };
         let mut held = Held::default();
-        held.give(&What::Stop(pid)).unwrap().unwrap();
+        held.give(&BrokerRequest::Stop(pid)).unwrap().unwrap();
         assert!(is_stopped());
         // A file of the kernel needs no answer of a file system.
-        assert!(held.give(&What::Proc(pid, Name::Maps)).is_none());
-        let refused = held.give(&What::Executable(pid)).expect("it is about the stop").unwrap_err();
+        assert!(held.give(&BrokerRequest::Proc(pid, ProcFile::Maps)).is_none());
+        let refused = held.give(&BrokerRequest::Executable(pid)).expect("it is about the stop").unwrap_err();
         assert!(refused.to_string().contains("no file is opened"), "{refused}");
         let until = held.until().unwrap();
         assert!(until <= Instant::now() + Frozen::expected_pause(crate::get::resident(pid)) + MORE);
         // The announced time is over.
         held.0.as_mut().unwrap().1 = Instant::now();
-        let late = held.give(&What::Continue(pid)).unwrap().unwrap_err();
+        let late = held.give(&BrokerRequest::Continue(pid)).unwrap().unwrap_err();
         assert!(late.to_string().contains("it was let go") && held.until().is_none() && !is_stopped(), "{late}");
         process.kill().unwrap();
         process.wait().unwrap();

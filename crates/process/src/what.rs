@@ -10,9 +10,9 @@ use crate::file::Stamp;
 
 /// A wish.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum What {
+pub enum BrokerRequest {
     /// A file of the kernel about a process.
-    Proc(u32, Name),
+    Proc(u32, ProcFile),
     /// The path of its executable, as the kernel writes it.
     Link(u32),
     /// Its threads, each with its list of robust locks.
@@ -45,7 +45,7 @@ pub enum What {
 
 /// A file of `/proc/PID`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Name {
+pub enum ProcFile {
     /// Its command line.
     Cmdline,
     /// Its variables when it was started.
@@ -73,51 +73,53 @@ pub enum HostFile {
     Pagecount,
 }
 
-impl fmt::Display for Name {
+impl fmt::Display for ProcFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Name::Cmdline => "cmdline",
-            Name::Environ => "environ",
-            Name::Maps => "maps",
-            Name::Mem => "mem",
-            Name::Pagemap => "pagemap",
-            Name::Smaps => "smaps",
-            Name::Stat => "stat",
-            Name::Status => "status",
+            ProcFile::Cmdline => "cmdline",
+            ProcFile::Environ => "environ",
+            ProcFile::Maps => "maps",
+            ProcFile::Mem => "mem",
+            ProcFile::Pagemap => "pagemap",
+            ProcFile::Smaps => "smaps",
+            ProcFile::Stat => "stat",
+            ProcFile::Status => "status",
         })
     }
 }
 
-impl What {
+impl BrokerRequest {
     /// Whether a file system has to answer. It may not do so for hours, and nothing may wait for that while a process is
     /// stopped.
     pub(crate) fn touches_files(&self) -> bool {
         matches!(
             self,
-            What::Executable(_)
-                | What::Mapped(..)
-                | What::JavaRelease(..)
-                | What::Links(_)
-                | What::Debug(_)
-                | What::Link(_)
+            BrokerRequest::Executable(_)
+                | BrokerRequest::Mapped(..)
+                | BrokerRequest::JavaRelease(..)
+                | BrokerRequest::Links(_)
+                | BrokerRequest::Debug(_)
+                | BrokerRequest::Link(_)
         )
     }
 
     /// The process that it is about. `None` if it is about this host.
     pub fn pid(&self) -> Option<u32> {
         match self {
-            What::Proc(pid, _)
-            | What::Link(pid)
-            | What::Threads(pid)
-            | What::Calls(pid)
-            | What::Executable(pid)
-            | What::Mapped(pid, ..)
-            | What::JavaRelease(pid, ..)
-            | What::Links(pid)
-            | What::Stop(pid)
-            | What::Registers(pid)
-            | What::Continue(pid) => Some(*pid),
-            What::Core | What::Library(_) | What::Debug(_) | What::Kernel(_) => None,
+            BrokerRequest::Proc(pid, _)
+            | BrokerRequest::Link(pid)
+            | BrokerRequest::Threads(pid)
+            | BrokerRequest::Calls(pid)
+            | BrokerRequest::Executable(pid)
+            | BrokerRequest::Mapped(pid, ..)
+            | BrokerRequest::JavaRelease(pid, ..)
+            | BrokerRequest::Links(pid)
+            | BrokerRequest::Stop(pid)
+            | BrokerRequest::Registers(pid)
+            | BrokerRequest::Continue(pid) => Some(*pid),
+            BrokerRequest::Core | BrokerRequest::Library(_) | BrokerRequest::Debug(_) | BrokerRequest::Kernel(_) => {
+                None
+            }
         }
     }
 }
@@ -144,7 +146,7 @@ pub struct ProcessThread {
 
 /// What a thread is called, and where it waits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Called {
+pub struct ThreadWait {
     /// Its number.
     pub tid: u32,
     /// Its name.

@@ -12,7 +12,7 @@ const Z: f64 = 1.959_964;
 
 /// An estimate of bytes, and the bounds between which the truth lies in 95 of 100 cases.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Estimate {
+pub struct BytesEstimate {
     /// The most likely number of bytes.
     pub bytes: f64,
     /// The lower bound.
@@ -74,12 +74,12 @@ impl SampleSums {
     }
 
     /// The estimate.
-    pub fn estimate(&self) -> Estimate {
+    pub fn estimate(&self) -> BytesEstimate {
         let bytes = self.certain + self.besides;
         // Blocks come whole: perhaps all that there are were sampled.
         let low = (gamma(self.besides, self.variance, -Z) - self.seen).max(0.0);
         let high = gamma(self.besides + self.most, self.variance + self.most.powi(2), Z);
-        Estimate { bytes, low: self.certain + low, high: (self.certain + high).max(bytes) }
+        BytesEstimate { bytes, low: self.certain + low, high: (self.certain + high).max(bytes) }
     }
 }
 
@@ -106,7 +106,7 @@ mod tests {
     fn an_interval_is_that_of_a_poisson_count() {
         let mut sum = SampleSums::default();
         (0..10).for_each(|_| sum.add(1, 1 << 20));
-        let Estimate { bytes, low, high } = sum.estimate();
+        let BytesEstimate { bytes, low, high } = sum.estimate();
         let times = |bytes: f64| bytes / f64::from(1 << 20);
         // Of 10 counts the exact interval is 4.80 to 18.39.
         assert!((times(bytes) - 10.0).abs() < 0.001);
@@ -117,11 +117,11 @@ mod tests {
     fn what_is_always_sampled_is_known() {
         let mut sum = SampleSums::default();
         sum.add(100 << 20, 512 << 10);
-        let Estimate { bytes, low, high } = sum.estimate();
+        let BytesEstimate { bytes, low, high } = sum.estimate();
         assert!(bytes == f64::from(100 << 20) && low == bytes);
         // What small blocks there may be besides.
         assert!(((high - bytes) / unseen(512 << 10) - 1.0).abs() < 0.01, "{high}");
-        let Estimate { bytes, low, high } = SampleSums::none(512 << 10).estimate();
+        let BytesEstimate { bytes, low, high } = SampleSums::none(512 << 10).estimate();
         assert!((bytes, low) == (0.0, 0.0) && (high / unseen(512 << 10) - 1.0).abs() < 0.01, "{high}");
     }
 

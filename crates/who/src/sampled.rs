@@ -3,7 +3,7 @@
 
 mod modules;
 
-use allocanary_profile::interval::{Estimate, SampleSums};
+use allocanary_profile::interval::{BytesEstimate, SampleSums};
 use allocanary_profile::reader::TableProfile;
 use allocanary_trace::stacks::{StackId, StackNode, Stacks};
 
@@ -37,7 +37,7 @@ pub struct SampledSite {
 
 impl SampledSite {
     /// Its live bytes.
-    pub fn live(&self) -> Estimate {
+    pub fn live(&self) -> BytesEstimate {
         self.sum.estimate()
     }
 }

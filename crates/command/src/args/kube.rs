@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 pub struct KubeFlags {
     /// What to do.
     #[arg(value_name = "WHAT")]
-    pub what: What,
+    pub what: KubeAction,
     /// The pod, for all but `top`.
     #[arg(value_name = "POD", required_if_eq_any = [("what", "why"), ("what", "lines"), ("what", "debug")])]
     pub pod: Option<String>,
@@ -33,7 +33,7 @@ pub struct KubeFlags {
 
 /// What `kube` does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum What {
+pub enum KubeAction {
     /// All workloads, by what allocators keep: the table of `fleet`.
     Top,
     /// What the memory of a pod is, and what to do: read by the agent of its node.

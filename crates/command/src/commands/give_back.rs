@@ -11,7 +11,7 @@ use super::{named, reader, terminal};
 use crate::args::GiveBackFlags;
 use allocanary_heap::reader::MEMORY;
 use allocanary_heap::{ProcessTrouble, ReadMode, Reader, Reading, Subject};
-use allocanary_inside::give_back::account::{Account, Called};
+use allocanary_inside::give_back::account::{Account, HeapCalls};
 use allocanary_inside::give_back::condition::Condition;
 use allocanary_inside::give_back::plan::{Planned, by_function, plan};
 use allocanary_inside::give_back::remedy::FunctionCall;
@@ -70,7 +70,7 @@ fn once(flags: &GiveBackFlags, reading: &Reading, limits: Limits) -> Result<Exit
             reading.problems.iter().for_each(terminal::tell);
         }
         account.calls =
-            planned.iter().map(|one| Called::checked(one, &asked(reading, one, Some(&[]), limits))).collect();
+            planned.iter().map(|one| HeapCalls::checked(one, &asked(reading, one, Some(&[]), limits))).collect();
         if let Some(reason) = swapped {
             account.calls.iter_mut().for_each(|call| call.error = Some(reason.clone()));
         }
@@ -151,7 +151,7 @@ fn give_back(account: &mut Account, reading: &Reading, planned: &[Planned], limi
     for one in planned {
         let result = asked(reading, one, None, limits);
         has_begun |= result.as_ref().map_or_else(Refusal::has_begun, |_| true);
-        account.calls.push(Called::made(one, &result));
+        account.calls.push(HeapCalls::made(one, &result));
     }
     let process = &reading.process;
     // This is done even if a call was taken back or failed, because some memory may have been given back before.

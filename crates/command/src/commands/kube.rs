@@ -6,7 +6,7 @@ mod cluster;
 use std::process::ExitCode;
 
 use super::terminal;
-use crate::args::{KubeFlags, What};
+use crate::args::{KubeAction, KubeFlags};
 use allocanary_rows::error::{Error, Result};
 use allocanary_rows::fleet::{ContainerState, Fleet};
 use allocanary_screens::views::fleet;
@@ -22,13 +22,13 @@ const AT_ONCE: usize = 16;
 pub fn run(flags: &KubeFlags) -> Result<ExitCode> {
     let cluster = Cluster { context: flags.context.clone() };
     match flags.what {
-        What::Top => top(&cluster, flags),
-        What::Why => {
+        KubeAction::Top => top(&cluster, flags),
+        KubeAction::Why => {
             let (agent, pid) = process(&cluster, flags)?;
             terminal::print_plain(&cluster.exec(&agent, &["allocanary", &pid.to_string()]).map_err(Error::Input)?)
         }
-        What::Lines => lines(&cluster, flags),
-        What::Debug => debug(&cluster, flags),
+        KubeAction::Lines => lines(&cluster, flags),
+        KubeAction::Debug => debug(&cluster, flags),
     }
 }
 

@@ -47,12 +47,12 @@ pub struct Account {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub without_call: Vec<String>,
     /// The calls for each heap.
-    pub calls: Vec<Called>,
+    pub calls: Vec<HeapCalls>,
 }
 
 /// The calls for one heap.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Called {
+pub struct HeapCalls {
     /// The allocator.
     pub allocator: String,
     /// The calls.
@@ -78,10 +78,10 @@ pub struct Called {
     pub error: Option<String>,
 }
 
-impl Called {
+impl HeapCalls {
     /// The calls that would be made.
-    pub fn planned(planned: &Planned) -> Called {
-        Called {
+    pub fn planned(planned: &Planned) -> HeapCalls {
+        HeapCalls {
             allocator: planned.remedy.allocator.into(),
             calls: (planned.remedy.calls)().into_iter().map(|call| call.name).collect(),
             forecast: planned.forecast,
@@ -93,16 +93,16 @@ impl Called {
     }
 
     /// The thread that could make the calls, or why no thread can. Nothing was called.
-    pub fn checked(planned: &Planned, result: &Result<Done, Refusal>) -> Called {
-        Called { took: None, ..Called::made(planned, result) }
+    pub fn checked(planned: &Planned, result: &Result<Done, Refusal>) -> HeapCalls {
+        HeapCalls { took: None, ..HeapCalls::made(planned, result) }
     }
 
     /// The calls that were made, or why not.
-    pub fn made(planned: &Planned, result: &Result<Done, Refusal>) -> Called {
-        let called = Called::planned(planned);
+    pub fn made(planned: &Planned, result: &Result<Done, Refusal>) -> HeapCalls {
+        let called = HeapCalls::planned(planned);
         match result {
-            Err(refusal) => Called { error: Some(refusal.to_string()), ..called },
-            Ok(done) => Called {
+            Err(refusal) => HeapCalls { error: Some(refusal.to_string()), ..called },
+            Ok(done) => HeapCalls {
                 thread: Some(done.tid),
                 wait: Some(done.wait.into()),
                 took: Some(done.took.as_micros() as u64),
@@ -128,7 +128,7 @@ impl Account {
             at_most: planned.iter().any(|one| one.at_most),
             not_known: not_known(reading),
             without_call: without_call(reading),
-            calls: planned.iter().map(Called::planned).collect(),
+            calls: planned.iter().map(HeapCalls::planned).collect(),
         }
     }
 
@@ -164,7 +164,7 @@ impl Account {
                 rest => format!("{head}. What it would give back is not known: {rest}. Nothing was called.\n"),
             };
         }
-        let line = |call: &Called| {
+        let line = |call: &HeapCalls| {
             let expected = match call.forecast {
                 Some(forecast) if self.at_most => format!("would give back at most {}", bytes(forecast)),
                 Some(forecast) => format!("would give back {}", bytes(forecast)),
@@ -183,7 +183,7 @@ impl Account {
 
     /// The result, for a person: some lines, the answer in the last one.
     pub fn result(&self) -> String {
-        let call = |call: &Called| match (&call.error, call.thread, &call.wait, call.took) {
+        let call = |call: &HeapCalls| match (&call.error, call.thread, &call.wait, call.took) {
             (Some(error), ..) => format!("  {}: {error}\n", call.allocator),
             (None, Some(thread), Some(wait), Some(took)) => format!(
                 "  {}: {} by thread {thread} in {}; it waits again in {wait}\n",
@@ -242,7 +242,7 @@ mod tests {
     use super::*;
 
     fn account() -> Account {
-        let call = Called {
+        let call = HeapCalls {
             allocator: "glibc".into(),
             calls: vec!["malloc_trim(0)".into()],
             forecast: Some(45 << 20),

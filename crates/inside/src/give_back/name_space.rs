@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 
 use allocanary_heap::{Mapping, PAGE};
 use allocanary_process::elf::{self, Elf, SymbolSection};
-use allocanary_process::{Name, ProcessFiles, open};
+use allocanary_process::{ProcFile, ProcessFiles, open};
 
 /// The structure by which the loader tells debuggers what it has loaded. The word after its first one leads to the list.
 const TOLD: &str = "_r_debug";
@@ -18,7 +18,7 @@ const MOST: usize = 10_000;
 /// Where the files of the program's own name space are loaded. Empty if the loader does not tell.
 pub(crate) fn own(pid: u32, mappings: &[Mapping], files: &ProcessFiles) -> BTreeSet<u64> {
     let mut own = BTreeSet::new();
-    let (Some(told), Ok(memory)) = (told(mappings, files), open(pid, Name::Mem)) else { return own };
+    let (Some(told), Ok(memory)) = (told(mappings, files), open(pid, ProcFile::Mem)) else { return own };
     // The process decides which addresses are in the list. A mapping that others share, or a file's, may answer whenever it likes.
     let is_own = |at: u64| {
         let holds = |one: &&Mapping| (one.from..one.to.saturating_sub(7)).contains(&at);

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use allocanary_heap::{Mapping, Memory, Pages, ThreadId, parse_maps};
-use allocanary_process::{Name, text};
+use allocanary_process::{ProcFile, text};
 use allocanary_sys::proc::files::{File, path};
 
 use crate::give_back::Refusal;
@@ -28,7 +28,7 @@ impl ThreadReader {
     )]
     pub fn open(pid: u32) -> Result<ThreadReader, Refusal> {
         let trouble = |what: &'static str| move |error: io::Error| Refusal::of(pid, what, error);
-        let text = text(pid, Name::Maps).map_err(trouble("reading its mappings"))?;
+        let text = text(pid, ProcFile::Maps).map_err(trouble("reading its mappings"))?;
         let mappings = parse_maps(text);
         let memory = fs::OpenOptions::new().read(true).write(true).open(path(pid, File::Mem));
         let memory = memory.map_err(trouble("opening its memory"))?;

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use allocanary_heap::{Mapping, PAGE, parse_maps};
 use allocanary_process::elf::{self, Elf, SymbolKind, SymbolSection};
-use allocanary_process::{Name, ProcessFiles, text};
+use allocanary_process::{ProcFile, ProcessFiles, text};
 use serde::{Deserialize, Serialize};
 
 pub use crate::give_back::functions::{CodeFunction, Functions};
@@ -60,7 +60,7 @@ impl Functions {
     /// The same in this process: those that the program and its libraries export, and those in the full symbol tables,
     /// if the files are not stripped. A function may have several names.
     pub fn here(pid: u32, wanted: &FunctionSearch) -> Functions {
-        let text = text(pid, Name::Maps).unwrap_or_default();
+        let text = text(pid, ProcFile::Maps).unwrap_or_default();
         let mappings = parse_maps(text);
         let files = ProcessFiles::of(pid);
         let mut functions = Functions::default();

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use allocanary_heap::{Mapping, Memory, Pages, ThreadId, parse_maps};
-use allocanary_process::{Name, ProcessFiles, open, text};
+use allocanary_process::{ProcFile, ProcessFiles, open, text};
 use allocanary_stacks::outside::{CodeMapping, OutsideProcess, Stack, UnwindTables};
 use allocanary_stacks::walk::WalkRegisters;
 
@@ -30,7 +30,7 @@ pub(crate) struct Seen {
 impl ProcessWalker {
     /// Reads the unwind tables of all files with code. The files are open until [`close`](ProcessWalker::close).
     pub fn open(pid: u32) -> io::Result<ProcessWalker> {
-        let (mappings, memory) = (mappings(pid)?, open(pid, Name::Mem)?);
+        let (mappings, memory) = (mappings(pid)?, open(pid, ProcFile::Mem)?);
         let seen = Seen { pid, mappings, memory, files: Some(ProcessFiles::of(pid)), none: Pages::default() };
         let mut modules = UnwindTables::new();
         seen.mappings.iter().filter_map(code).for_each(|code| modules.read(&seen, code));
@@ -57,7 +57,7 @@ impl ProcessWalker {
 }
 
 fn mappings(pid: u32) -> io::Result<Vec<Mapping>> {
-    text(pid, Name::Maps).map(parse_maps)
+    text(pid, ProcFile::Maps).map(parse_maps)
 }
 
 /// A mapping of a file with code.

@@ -9,7 +9,7 @@ use super::conditions::Conditions;
 use super::digest::digest;
 use super::noise::Noise;
 use super::retries::Retries;
-use crate::metrics::{ALL, Metrics, Name, peak};
+use crate::metrics::{ALL, MetricName, Metrics, peak};
 use allocanary_rows::Candidate;
 use allocanary_rows::Cell;
 use allocanary_rows::error::Result;
@@ -50,7 +50,7 @@ impl CellKey {
 #[derive(Debug, Default)]
 pub struct CellRepeats {
     /// The values of each metric that a repeat has.
-    pub values: BTreeMap<Name, Vec<f64>>,
+    pub values: BTreeMap<MetricName, Vec<f64>>,
     /// The resident memory over time of some repeats of a program.
     pub over_time: Vec<OverTime>,
     /// The variables that a program got.

@@ -35,14 +35,14 @@ pub use judgement::{Compared, Judgement};
 pub use noise::Noise;
 pub use ranks::{LEAST_SAMPLES, MISSES, difference_interval, ratio_interval};
 pub use recommendation::{Choice, Recommendation};
-pub use section::{Chosen, Decided, Published, Section, StudyNotes, limit, metric_percent};
+pub use section::{Chosen, Decided, Published, StudyNotes, StudySection, limit, metric_percent};
 pub use side::Side;
 pub use tail::Tail;
 pub use verdict::{Comparison, MARGIN, Verdict, compare_groups};
 
 use std::collections::BTreeMap;
 
-use crate::metrics::{Metric, Metrics, Name, metric_of_all};
+use crate::metrics::{Metric, MetricName, Metrics, metric_of_all};
 use allocanary_rows::Candidate;
 use allocanary_rows::program::OverTime;
 use allocanary_rows::provenance::Provenance;
@@ -53,7 +53,7 @@ use panel::{panel, panel_key};
 #[derive(Debug, Default)]
 pub struct Findings {
     /// A section for each study.
-    pub sections: Vec<Section>,
+    pub sections: Vec<StudySection>,
     /// The metrics that the rows can have.
     pub metrics: Metrics,
     /// Number of rows that were read.
@@ -88,7 +88,7 @@ pub struct Panel {
     /// Every other candidate compared with the first in resident memory when idle, by line and column.
     pub comparisons: Vec<(usize, usize, Comparison)>,
     /// The same comparisons in each metric of its study, and in the metrics of [`PRICE`].
-    pub in_metrics: BTreeMap<Name, Vec<(usize, usize, Comparison)>>,
+    pub in_metrics: BTreeMap<MetricName, Vec<(usize, usize, Comparison)>>,
     /// The lines with verdicts whose repeats did not alternate with those of the first line.
     pub apart: Vec<usize>,
 }
@@ -167,7 +167,7 @@ impl CandidatePoints {
 #[derive(Debug)]
 pub struct Point {
     /// By metric.
-    pub estimates: BTreeMap<Name, Estimate>,
+    pub estimates: BTreeMap<MetricName, MedianEstimate>,
     /// Number of failed cells.
     pub failed: usize,
     /// Where the memory of the middle process is, if rows say it.
@@ -180,7 +180,7 @@ pub struct Point {
 
 impl Point {
     /// The estimate of the metric of that name.
-    pub fn get(&self, metric: &str) -> Option<&Estimate> {
+    pub fn get(&self, metric: &str) -> Option<&MedianEstimate> {
         self.estimates.get(metric)
     }
 
@@ -192,7 +192,7 @@ impl Point {
 
 /// A median with its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Estimate {
+pub struct MedianEstimate {
     /// Number of samples.
     pub n: usize,
     /// Their median.
@@ -205,9 +205,9 @@ pub struct Estimate {
     pub spread: f64,
 }
 
-impl Estimate {
+impl MedianEstimate {
     /// The estimate of some samples; `None` if there are no samples.
-    pub fn of(values: &[f64]) -> Option<Estimate> {
+    pub fn of(values: &[f64]) -> Option<MedianEstimate> {
         let mut sorted = values.to_vec();
         sorted.sort_unstable_by(f64::total_cmp);
         let bounds = stats::median_interval(&sorted, BOOTSTRAP_SEED)?;
@@ -215,7 +215,7 @@ impl Estimate {
         let spread = (quartile(0.75)? - quartile(0.25)?) / 2.0;
         let median = quartile(0.5)?;
         let (low, high) = if sorted.len() < LEAST_SAMPLES { (median, median) } else { bounds };
-        Some(Estimate { n: sorted.len(), median, low, high, spread })
+        Some(MedianEstimate { n: sorted.len(), median, low, high, spread })
     }
 
     /// The bounds of the interval; `None` for fewer than five samples, which are too few for an interval.
@@ -261,7 +261,7 @@ impl Findings {
             }
             let keys = keys.iter().filter(|(_, key)| key.study.as_deref() == study);
             let panels = keys.map(|(_, key)| panel(key, &fold, &about.metrics)).collect();
-            Section { name: study.map(str::to_string), about, panels, within, unfinished: fold.unfinished(study) }
+            StudySection { name: study.map(str::to_string), about, panels, within, unfinished: fold.unfinished(study) }
         };
         let sections = studies.into_iter().map(|(_, study)| section(study)).collect();
         Findings {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::anatomy;
 use super::conditions::{Conditions, differing};
 use super::fold::{CellKey, CellRepeats, Fold};
-use super::{Axis, CandidatePoints, Estimate, LEAST_SAMPLES, MARGIN, PRICE, Panel, Point, compare_groups};
+use super::{Axis, CandidatePoints, LEAST_SAMPLES, MARGIN, MedianEstimate, PRICE, Panel, Point, compare_groups};
 use crate::metrics::{Metric, metric_of_all};
 use allocanary_rows::Candidate;
 use allocanary_rows::program::OverTime;
@@ -124,7 +124,7 @@ pub fn panel(wanted: &PanelKey, fold: &Fold, metrics: &[Metric]) -> Panel {
 
 fn point(group: &CellRepeats) -> Point {
     let estimates = group.values.iter();
-    let estimates = estimates.filter_map(|(name, values)| Some((name.clone(), Estimate::of(values)?))).collect();
+    let estimates = estimates.filter_map(|(name, values)| Some((name.clone(), MedianEstimate::of(values)?))).collect();
     let mut over_time: Vec<&OverTime> = group.over_time.iter().collect();
     over_time.sort_by_key(|run| run.resident_kib.iter().max());
     let over_time = over_time.get(over_time.len() / 2).map(|run| (*run).clone());

@@ -1,7 +1,7 @@
 //! What the rows of a panel say to do: which candidate to take, or to keep the first. In: a section and one of its panels. Out: one
 //! value, from which every report takes its answer and its lines to paste.
 
-use super::{Comparison, Estimate, PRICE, Panel, Section, Verdict};
+use super::{Comparison, MedianEstimate, PRICE, Panel, StudySection, Verdict};
 use crate::metrics::{Better, Metric, metric_of_all};
 
 /// What to do, by the figures in the last column of a panel. Lines are named by their place in the panel.
@@ -35,7 +35,7 @@ pub enum Choice {
 
 impl Recommendation {
     /// The recommendation of a panel; `None` if it has no column or no line.
-    pub fn of(section: &Section, panel: &Panel) -> Option<Recommendation> {
+    pub fn of(section: &StudySection, panel: &Panel) -> Option<Recommendation> {
         let metric = deciding_metric(section);
         let column = panel.columns.len().checked_sub(1).filter(|_| !panel.lines.is_empty())?;
         let failing: Vec<usize> = (0..panel.lines.len()).filter(|line| panel.fails_more(*line, column)).collect();
@@ -71,7 +71,7 @@ impl Recommendation {
     }
 
     /// The figure of a line in the deciding metric.
-    pub fn estimate<'a>(&self, panel: &'a Panel, line: usize) -> Option<&'a Estimate> {
+    pub fn estimate<'a>(&self, panel: &'a Panel, line: usize) -> Option<&'a MedianEstimate> {
         estimate(panel, line, self.column, &self.metric)
     }
 
@@ -89,24 +89,24 @@ impl Recommendation {
 }
 
 /// The metric that a section is about: its first one of which less or more is better, or else resident memory when idle.
-fn deciding_metric(section: &Section) -> &Metric {
+fn deciding_metric(section: &StudySection) -> &Metric {
     let named = section.about.metrics.iter().find(|metric| metric.better != Better::Neither);
     named.unwrap_or_else(|| metric_of_all("resident"))
 }
 
-fn estimate<'a>(panel: &'a Panel, line: usize, column: usize, metric: &Metric) -> Option<&'a Estimate> {
+fn estimate<'a>(panel: &'a Panel, line: usize, column: usize, metric: &Metric) -> Option<&'a MedianEstimate> {
     panel.lines.get(line)?.points.get(column)?.as_ref()?.get(&metric.name)
 }
 
 /// A metric that the user limits and that the first candidate's rows do not have. Without it no candidate is known to be within
 /// the limits.
-fn missing_limit(section: &Section, panel: &Panel, column: usize) -> Option<String> {
+fn missing_limit(section: &StudySection, panel: &Panel, column: usize) -> Option<String> {
     let has = |name: &str| panel.lines.first()?.points.get(column)?.as_ref()?.get(name);
     section.within.iter().map(|(name, _)| name).find(|name| has(name).is_none()).cloned()
 }
 
 /// Whether a candidate is surely not worse than the user allows, in each metric that the user limits.
-fn is_within(section: &Section, panel: &Panel, line: usize, column: usize) -> bool {
+fn is_within(section: &StudySection, panel: &Panel, line: usize, column: usize) -> bool {
     section.within.iter().all(|(name, share)| {
         let metric = section.about.metrics.iter().find(|metric| metric.name == *name);
         let compared = panel.comparison(name, line, column);

@@ -9,7 +9,7 @@ use allocanary_text::outside::in_one_line;
 
 /// One study's findings.
 #[derive(Debug, Default)]
-pub struct Section {
+pub struct StudySection {
     /// The name in its rows, if they have one.
     pub name: Option<String>,
     /// The content of its file that a report shows.
@@ -85,7 +85,7 @@ pub struct Chosen {
     pub within: Vec<(String, f64)>,
 }
 
-impl Section {
+impl StudySection {
     /// Whether it is about the user's program.
     pub fn is_program(&self) -> bool {
         let mut points = self.panels.iter().flat_map(|panel| panel.lines.iter().flat_map(|line| line.points.iter()));

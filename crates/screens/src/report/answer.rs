@@ -8,7 +8,8 @@ use crate::draw::{Answer, Pasted};
 use crate::report::lines::Lines;
 use allocanary_measure::metrics::Better;
 use allocanary_measure::summary::{
-    Axis, Choice, Comparison, Decided, Estimate, Findings, LEAST_SAMPLES, Panel, Recommendation, Section, Verdict,
+    Axis, Choice, Comparison, Decided, Findings, LEAST_SAMPLES, MedianEstimate, Panel, Recommendation, StudySection,
+    Verdict,
 };
 
 pub use json::compared;
@@ -64,7 +65,7 @@ pub fn pasted(findings: &Findings) -> Vec<Pasted> {
 }
 
 /// The lines of the candidate that is recommended for a panel, if it needs any.
-fn of_panel(section: &Section, panel: &Panel) -> Option<Pasted> {
+fn of_panel(section: &StudySection, panel: &Panel) -> Option<Pasted> {
     let found = Recommendation::of(section, panel)?;
     let at = found.line()?;
     let line = &panel.lines[at];
@@ -91,7 +92,7 @@ fn of_panel(section: &Section, panel: &Panel) -> Option<Pasted> {
 
 /// `at 16 threads take system: it has the least resident, 30.2 MiB (better -40 % against jemalloc); its price: throughput equal, p99 undecided.`, or
 /// `keep jemalloc: no candidate is clearly better in resident.`
-fn sentence(section: &Section, panel: &Panel, found: &Recommendation) -> Option<String> {
+fn sentence(section: &StudySection, panel: &Panel, found: &Recommendation) -> Option<String> {
     let (metric, first) = (&found.metric.name, panel.lines[0].name());
     let place = match panel.axis {
         Axis::Program => String::new(),
@@ -162,12 +163,12 @@ fn sentence(section: &Section, panel: &Panel, found: &Recommendation) -> Option<
 }
 
 /// The estimate of the recommended candidate, if it has too few samples for a verdict.
-fn few<'a>(panel: &'a Panel, found: &Recommendation) -> Option<&'a Estimate> {
+fn few<'a>(panel: &'a Panel, found: &Recommendation) -> Option<&'a MedianEstimate> {
     found.line().and_then(|line| found.estimate(panel, line)).filter(|one| one.n < LEAST_SAMPLES)
 }
 
 /// ` within wall=5%`; empty without limits.
-fn within(section: &Section) -> String {
+fn within(section: &StudySection) -> String {
     let percent = |share: f64| format!("{}%", (share * 1e6).round() / 1e4);
     let limits: Vec<String> =
         section.within.iter().map(|(name, share)| format!("{name}={}", percent(*share))).collect();

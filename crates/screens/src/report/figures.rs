@@ -3,7 +3,7 @@
 
 use super::words;
 use allocanary_measure::metrics::Metric;
-use allocanary_measure::summary::{Comparison, Panel, Point, Section, Verdict};
+use allocanary_measure::summary::{Comparison, Panel, Point, StudySection, Verdict};
 
 /// The candidates of one workload at one column.
 pub struct FigureBlock {
@@ -40,7 +40,7 @@ const KEY: &str = "Medians. ▼ less and ▲ more than the first candidate above
                    samples spread too far or are too few.";
 
 /// The meaning of the marks in a section. The mark for spikes is explained only if it occurs.
-pub fn key(section: &Section) -> String {
+pub fn key(section: &StudySection) -> String {
     let figures = || blocks(section).into_iter().flat_map(|block| block.rows).flat_map(|row| row.figures);
     match figures().any(|figure| figure.mark == SPIKES) {
         true => format!("{KEY} {SPIKES}: some runs of one side lie far beyond the other side's."),
@@ -52,7 +52,7 @@ pub fn key(section: &Section) -> String {
 const SPIKES: &str = "!";
 
 /// The meaning of the metrics in the header.
-pub fn meanings(section: &Section) -> String {
+pub fn meanings(section: &StudySection) -> String {
     let meanings: Vec<String> =
         section.about.metrics.iter().map(|metric| format!("{}: {}", metric.name, metric.about)).collect();
     format!("{}.", meanings.join("; "))
@@ -60,20 +60,20 @@ pub fn meanings(section: &Section) -> String {
 
 /// Names the candidates that returned their memory at every idle reading: one line for each block of a study that shows
 /// its worst idle reading.
-pub fn settled(section: &Section) -> Vec<String> {
+pub fn settled(section: &StudySection) -> Vec<String> {
     let shown = section.about.metrics.iter().any(|metric| metric.name == "worst_idle");
     let blocks = each(section).filter(|_| shown);
     blocks.filter_map(|(title, panel, at)| Some(format!("{title}: {}", words::settled(panel, at)?))).collect()
 }
 
 /// One line for each published figure: who measured it, and what it is.
-pub fn published(section: &Section) -> Vec<String> {
+pub fn published(section: &StudySection) -> Vec<String> {
     let line = |one: &allocanary_measure::summary::Published| format!("{}: {}: {}", one.by, one.what, one.figure);
     section.about.published.iter().map(line).collect()
 }
 
 /// The section's name and question in one line, if it has them.
-pub fn heading(section: &Section) -> String {
+pub fn heading(section: &StudySection) -> String {
     let question = section.about.question.trim();
     match &section.name {
         Some(name) if question.is_empty() => name.clone(),
@@ -83,13 +83,13 @@ pub fn heading(section: &Section) -> String {
 }
 
 /// All blocks of a section, in its study's order.
-pub fn blocks(section: &Section) -> Vec<FigureBlock> {
+pub fn blocks(section: &StudySection) -> Vec<FigureBlock> {
     let block = |(title, panel, at)| FigureBlock { title, rows: rows(panel, at, &section.about.metrics) };
     each(section).map(block).collect()
 }
 
 /// Every column of every panel, with its title.
-pub fn each(section: &Section) -> impl Iterator<Item = (String, &Panel, usize)> {
+pub fn each(section: &StudySection) -> impl Iterator<Item = (String, &Panel, usize)> {
     let columns = section.panels.iter().flat_map(|panel| panel.columns.iter().map(|value| (panel.axis, *value)));
     let mut columns: Vec<_> = columns.collect();
     columns.sort_unstable();
@@ -106,7 +106,7 @@ pub fn each(section: &Section) -> impl Iterator<Item = (String, &Panel, usize)> 
 }
 
 /// The panel's title without the workload's name, if the study has the same name: `variant=boxes`.
-fn title(section: &Section, panel: &Panel) -> String {
+fn title(section: &StudySection, panel: &Panel) -> String {
     let rest = section.name.as_ref().and_then(|name| panel.title.strip_prefix(name)?.strip_prefix(':'));
     rest.map_or_else(|| panel.title.clone(), |rest| rest.replace(", ", ",").replace(',', ", "))
 }

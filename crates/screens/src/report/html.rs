@@ -15,7 +15,7 @@ use super::{figures, words};
 use crate::draw::HtmlPage;
 use crate::draw::markup::prose;
 use crate::report::format::ReportFormat;
-use allocanary_measure::summary::{Findings, Panel, Section};
+use allocanary_measure::summary::{Findings, Panel, StudySection};
 use allocanary_text::outside::TerminalStyle;
 use names::CandidateLabels;
 
@@ -30,7 +30,7 @@ const METHOD: &str = "Each figure is the median over fresh processes that ran in
 fn render(findings: &Findings, _look: &TerminalStyle) -> String {
     let question = question(findings);
     let title = match findings.sections.as_slice() {
-        [Section { name: Some(name), .. }] => format!("{name}: {question}"),
+        [StudySection { name: Some(name), .. }] => format!("{name}: {question}"),
         _ => question.clone(),
     };
     let head = html! {
@@ -50,7 +50,8 @@ fn render(findings: &Findings, _look: &TerminalStyle) -> String {
 
 /// The question of the study. Without one: which allocator to take.
 fn question(findings: &Findings) -> String {
-    let asked = |section: &Section| Some(section.about.question.trim().to_string()).filter(|text| !text.is_empty());
+    let asked =
+        |section: &StudySection| Some(section.about.question.trim().to_string()).filter(|text| !text.is_empty());
     match findings.sections.as_slice() {
         [one] => asked(one).unwrap_or_else(|| match one.panels.as_slice() {
             [panel] => format!("Which allocator for {}?", panel.title),
@@ -83,7 +84,7 @@ fn contents(findings: &Findings) -> Markup {
 }
 
 /// Every panel with its section and that section's number.
-fn panels(findings: &Findings) -> impl Iterator<Item = (usize, &Section, &Panel)> {
+fn panels(findings: &Findings) -> impl Iterator<Item = (usize, &StudySection, &Panel)> {
     let sections = findings.sections.iter().enumerate();
     sections.flat_map(|(at, section)| section.panels.iter().map(move |panel| (at, section, panel)))
 }

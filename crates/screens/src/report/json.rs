@@ -1,8 +1,8 @@
 //! `json`: the answers, then every figure, for a script. In: findings. Out: JSON with plain numbers in base units. New keys may be
 //! added at any time. `schema` changes if a key changes its meaning. [`answer`](crate::report::answer) describes an answer's keys.
 
-use allocanary_measure::metrics::Name;
-use allocanary_measure::summary::{CandidatePoints, Estimate, Findings, Panel, Point, Section};
+use allocanary_measure::metrics::MetricName;
+use allocanary_measure::summary::{CandidatePoints, Findings, MedianEstimate, Panel, Point, StudySection};
 use allocanary_text::outside::TerminalStyle;
 use serde_json::{Map, Value, json};
 
@@ -30,11 +30,11 @@ pub fn of(verb: &str, findings: &Findings) -> String {
     document(verb, &answers(findings), object(besides))
 }
 
-fn figures(section: &Section, panel: &Panel) -> Value {
+fn figures(section: &StudySection, panel: &Panel) -> Value {
     let candidate = |line: &CandidatePoints| {
         let point = |(at, point): (&u32, &Option<Point>)| {
             let point = point.as_ref()?;
-            let metric = |(name, one): (&Name, &Estimate)| {
+            let metric = |(name, one): (&MetricName, &MedianEstimate)| {
                 (
                     name.to_string(),
                     json!({ "median": one.median, "interval": one.interval(), "spread": one.spread, "n": one.n }),

@@ -3,7 +3,7 @@
 use super::{anatomies, answer, figures, words};
 use crate::report::format::ReportFormat;
 use allocanary_measure::metrics::metric_of_all;
-use allocanary_measure::summary::{Anatomy, Findings, PRICE, Panel, Section};
+use allocanary_measure::summary::{Anatomy, Findings, PRICE, Panel, StudySection};
 use allocanary_text::outside::TerminalStyle;
 
 /// The report.
@@ -52,7 +52,7 @@ fn whole(panel: &Panel) -> String {
 }
 
 /// The metrics that the study names, with intervals.
-fn own(section: &Section) -> String {
+fn own(section: &StudySection) -> String {
     let heads: Vec<&str> = section.about.metrics.iter().map(|metric| &*metric.name).collect();
     let rule = "--:|".repeat(heads.len() + 1);
     let mut out = format!("| | candidate | n | {} |\n|---|---|{rule}\n", heads.join(" | "));

@@ -12,13 +12,13 @@ mod scatter;
 use crate::draw::Picture;
 use maud::Markup;
 
-use allocanary_measure::summary::{CandidatePoints, Estimate, Panel, Recommendation, Section};
+use allocanary_measure::summary::{CandidatePoints, MedianEstimate, Panel, Recommendation, StudySection};
 
 /// How a page writes a candidate's name.
 pub type Named<'a> = &'a dyn Fn(usize, &CandidatePoints) -> Markup;
 
 /// All pictures of a panel, memory first. A panel without columns has none.
-pub fn of(section: &Section, panel: &Panel, named: Named) -> Vec<Picture> {
+pub fn of(section: &StudySection, panel: &Panel, named: Named) -> Vec<Picture> {
     let Some(last) = panel.columns.len().checked_sub(1) else { return Vec::new() };
     // A search has its own answer, from more rows than these. That answer may differ from the one that these rows would
     // give.
@@ -41,8 +41,8 @@ pub fn of(section: &Section, panel: &Panel, named: Named) -> Vec<Picture> {
 }
 
 /// A figure that can be drawn.
-fn figure(line: &CandidatePoints, column: usize, metric: &str) -> Option<Estimate> {
+fn figure(line: &CandidatePoints, column: usize, metric: &str) -> Option<MedianEstimate> {
     let found = *line.points.get(column)?.as_ref()?.get(metric)?;
     let bound = |bound: f64| if bound.is_finite() { bound } else { found.median };
-    found.median.is_finite().then(|| Estimate { low: bound(found.low), high: bound(found.high), ..found })
+    found.median.is_finite().then(|| MedianEstimate { low: bound(found.low), high: bound(found.high), ..found })
 }

@@ -13,7 +13,7 @@ use textwrap::core::display_width;
 use super::{figures, words};
 use crate::report::format::ReportFormat;
 use allocanary_measure::metrics::{Metric, metric_of_all};
-use allocanary_measure::summary::{Comparison, Findings, Panel, Section, Verdict};
+use allocanary_measure::summary::{Comparison, Findings, Panel, StudySection, Verdict};
 use allocanary_text::outside::TerminalStyle;
 use allocanary_text::units::Unit;
 
@@ -96,7 +96,7 @@ fn height(text: &str, look: &TerminalStyle) -> usize {
 }
 
 /// The section's name and question, and a blank line; empty if it has none.
-fn heading(section: &Section, look: &TerminalStyle) -> String {
+fn heading(section: &StudySection, look: &TerminalStyle) -> String {
     let heading = figures::heading(section);
     if heading.is_empty() {
         return heading;
@@ -191,7 +191,7 @@ fn whole(panel: &Panel, look: &TerminalStyle) -> String {
 }
 
 /// The metrics that the study names: one row for each workload, and below it one row for each candidate.
-fn own(section: &Section, look: &TerminalStyle) -> String {
+fn own(section: &StudySection, look: &TerminalStyle) -> String {
     let heads = section.about.metrics.iter().map(|metric| metric.name.to_string());
     let mut table = Grid::new(std::iter::once("candidate".to_string()).chain(heads));
     let (common, _) = words::common(own_counts(section));
@@ -213,7 +213,7 @@ fn own(section: &Section, look: &TerminalStyle) -> String {
 }
 
 /// The numbers of samples in the rows of a study's own table.
-fn own_counts(section: &Section) -> impl Iterator<Item = String> {
+fn own_counts(section: &StudySection) -> impl Iterator<Item = String> {
     figures::blocks(section).into_iter().flat_map(|block| block.rows).map(|row| format!("n={}", row.n))
 }
 

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use allocanary_measure::metrics::Metric;
 use allocanary_measure::summary::{
-    Axis, CandidatePoints, Comparison, Estimate, Findings, LEAST_SAMPLES, Panel, Section, Verdict,
+    Axis, CandidatePoints, Comparison, Findings, LEAST_SAMPLES, MedianEstimate, Panel, StudySection, Verdict,
 };
 use allocanary_text::units::Unit;
 
 /// The text of a median in a table, in the metric's unit.
-pub fn median(metric: &Metric, estimate: Option<&Estimate>) -> String {
+pub fn median(metric: &Metric, estimate: Option<&MedianEstimate>) -> String {
     estimate.map_or("-".into(), |estimate| metric.unit.show(estimate.median))
 }
 
@@ -20,8 +20,8 @@ pub fn mebibytes(bytes: f64) -> String {
 }
 
 /// The interval of the median: `[82.0, 86.9]`, in the same multiple of the unit if possible.
-pub fn interval(metric: &Metric, estimate: Option<&Estimate>) -> String {
-    let Some((low, high)) = estimate.and_then(Estimate::interval) else { return String::new() };
+pub fn interval(metric: &Metric, estimate: Option<&MedianEstimate>) -> String {
+    let Some((low, high)) = estimate.and_then(MedianEstimate::interval) else { return String::new() };
     let (low, high) = (metric.unit.show(low), metric.unit.show(high));
     match (low.split_once(' '), high.split_once(' ')) {
         (Some((number, low_unit)), Some((_, high_unit))) if low_unit == high_unit => {
@@ -72,7 +72,7 @@ pub fn common(counts: impl Iterator<Item = String>) -> (Option<String>, String) 
 }
 
 /// The number of samples of a figure: `n=5`.
-pub fn count(estimate: &Estimate) -> String {
+pub fn count(estimate: &MedianEstimate) -> String {
     format!("n={}", estimate.n)
 }
 
@@ -294,7 +294,7 @@ pub fn settled(panel: &Panel, column: usize) -> Option<String> {
 }
 
 /// The remark next to the verdicts of a study that was interrupted, or ended by its budget.
-fn unfinished(section: &Section) -> Option<String> {
+fn unfinished(section: &StudySection) -> Option<String> {
     let several = section.unfinished.len() > 1;
     let part = |(host, rows, planned): &(String, usize, usize)| {
         let host = if several { format!(" on {host}") } else { String::new() };
@@ -305,12 +305,12 @@ fn unfinished(section: &Section) -> Option<String> {
 }
 
 /// The remarks next to the verdicts of a study.
-pub fn remarks(section: &Section) -> Vec<String> {
+pub fn remarks(section: &StudySection) -> Vec<String> {
     unfinished(section).into_iter().chain(apart(section)).collect()
 }
 
 /// The remark on candidates whose repeats did not alternate. Memory can be compared all the same.
-fn apart(section: &Section) -> Option<String> {
+fn apart(section: &StudySection) -> Option<String> {
     let mut pairs: Vec<String> = Vec::new();
     for panel in &section.panels {
         for line in &panel.apart {

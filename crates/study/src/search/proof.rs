@@ -1,7 +1,7 @@
 //! The proof: compares the finalists with what the user has now, on fresh rows only. In: values of each metric. Out:
 //! verdicts that are corrected for the number of finalists, and which finalist to recommend, if any.
 
-use allocanary_measure::metrics::{Better, Metric, Name};
+use allocanary_measure::metrics::{Better, Metric, MetricName};
 use allocanary_measure::summary::{CellRepeats, Comparison, MARGIN, MISSES, Verdict, compare_groups, ratio_interval};
 use allocanary_rows::Candidate;
 
@@ -25,7 +25,7 @@ pub struct Finalist {
     /// Whether a larger share of its runs failed than of the present candidate's.
     pub fails_more: bool,
     /// The comparison in each guard, in the order of the goal.
-    pub guards: Vec<(Name, Comparison, Standing)>,
+    pub guards: Vec<(MetricName, Comparison, Standing)>,
 }
 
 /// The state of a guard.

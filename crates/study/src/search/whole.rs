@@ -8,7 +8,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use allocanary_measure::metrics::Name;
+use allocanary_measure::metrics::MetricName;
 use allocanary_measure::summary::stats::median;
 use allocanary_measure::summary::{CellRepeats, LEAST_SAMPLES};
 use allocanary_rows::Candidate;
@@ -132,7 +132,7 @@ struct Races<'a, 'b> {
     goal: Goal,
     measure: &'a mut dyn Measure,
     /// The rows of each race are a separate stage. Figures are computed over all stages.
-    values: BTreeMap<Candidate, BTreeMap<Name, Vec<f64>>>,
+    values: BTreeMap<Candidate, BTreeMap<MetricName, Vec<f64>>>,
     failures: BTreeMap<Candidate, String>,
     /// Runs that failed in the races.
     failed: BTreeMap<Candidate, usize>,

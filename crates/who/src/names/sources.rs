@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use allocanary_process::{Opened, ProcessFiles, What, file, file_of};
+use allocanary_process::{BrokerRequest, Opened, ProcessFiles, file, file_of};
 use allocanary_trace::stacks::TraceModule;
 
 /// The files of modules.
@@ -58,6 +58,6 @@ impl Sources for OfProcess {
     }
 
     fn debug(&self, build_id: &[u8]) -> Option<Rc<Opened>> {
-        file_of(&What::Debug(build_id.to_vec())).map(Rc::new).ok()
+        file_of(&BrokerRequest::Debug(build_id.to_vec())).map(Rc::new).ok()
     }
 }

@@ -1,8 +1,8 @@
 //! The answer in words. In: what a search found. Out: a table, the recommendation, the reason, and the lines to paste.
 
-use allocanary_measure::metrics::{Metric, Name};
+use allocanary_measure::metrics::{Metric, MetricName};
 use allocanary_measure::summary::anatomy::{self, Anatomy, PARTS, Part};
-use allocanary_measure::summary::{CellRepeats, Chosen, Comparison, Decided, Estimate, Verdict};
+use allocanary_measure::summary::{CellRepeats, Chosen, Comparison, Decided, MedianEstimate, Verdict};
 use allocanary_rows::Candidate;
 use allocanary_screens::draw::wrapped;
 use allocanary_screens::report::lines::Lines;
@@ -29,7 +29,7 @@ pub fn table(found: &Searched, job: &TuneFacts, look: &TerminalStyle) -> String 
     let row = |(candidate, group): &(Candidate, CellRepeats)| {
         let finalist = found.finalists.iter().find(|finalist| finalist.candidate == *candidate);
         let figures = metrics.iter().enumerate().map(|(at, metric)| {
-            let estimate = Estimate::of(group.values_of(&metric.name));
+            let estimate = MedianEstimate::of(group.values_of(&metric.name));
             let change = finalist.and_then(|finalist| match at.checked_sub(1) {
                 None => Some(in_objective(finalist)),
                 Some(guard) => finalist.guards.get(guard).map(in_guard),
@@ -76,7 +76,7 @@ fn in_objective(finalist: &Finalist) -> (String, Verdict) {
 }
 
 /// The change in a guard: `-1.0 %`, `+4.0 %?` if it is not certain to be within the limit, `+50 %!` if it exceeds the limit.
-fn in_guard((_, compared, standing): &(Name, Comparison, Standing)) -> (String, Verdict) {
+fn in_guard((_, compared, standing): &(MetricName, Comparison, Standing)) -> (String, Verdict) {
     let change = words::change(compared.ratio());
     match standing {
         Standing::Kept => (change, Verdict::Equal),
@@ -186,7 +186,7 @@ fn keep(found: &Searched, job: &TuneFacts) -> String {
 
 /// The spread of the rows of the present candidate, in percent of the median, if it is above 10 %.
 fn too_noisy(found: &Searched, objective: &Metric) -> Option<f64> {
-    let estimate = Estimate::of(found.group(&found.present)?.values_of(&objective.name))?;
+    let estimate = MedianEstimate::of(found.group(&found.present)?.values_of(&objective.name))?;
     let percent = estimate.spread / estimate.median * 100.0;
     (percent > 10.0).then_some(percent)
 }
@@ -265,7 +265,8 @@ fn capital(text: &str) -> String {
 pub fn decided(found: &Searched, job: &TuneFacts) -> Decided {
     let best = found.recommended();
     let candidate = best.map_or(&found.present, |best| &best.candidate);
-    let estimate = found.group(candidate).and_then(|group| Estimate::of(group.values_of(&found.goal.objective.name)));
+    let estimate =
+        found.group(candidate).and_then(|group| MedianEstimate::of(group.values_of(&found.goal.objective.name)));
     let price = best.map_or(&[][..], |best| &best.guards);
     let guards = found.goal.guards.iter();
     let chosen = Chosen {

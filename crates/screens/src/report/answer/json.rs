@@ -13,11 +13,11 @@
 //! Its values for `compare`: `passed`, `failed`, `undecided`, or `compared` without a gate. For `doctor`: `change` or `keep`.
 
 use crate::draw::object;
-use allocanary_measure::summary::{Choice, Chosen, Comparison, Decided, Panel, Recommendation, Section};
+use allocanary_measure::summary::{Choice, Chosen, Comparison, Decided, Panel, Recommendation, StudySection};
 use serde_json::{Map, Value, json};
 
 /// The facts of a panel.
-pub(super) fn of_panel(section: &Section, panel: &Panel, found: &Recommendation) -> Map<String, Value> {
+pub(super) fn of_panel(section: &StudySection, panel: &Panel, found: &Recommendation) -> Map<String, Value> {
     let candidate = found.line().map(|line| panel.lines[line].name());
     let (choice, missing) = match &found.choice {
         Choice::Take(_) => ("take", None),

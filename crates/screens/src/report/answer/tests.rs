@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use allocanary_measure::metrics::metric_of_all;
-use allocanary_measure::summary::{CandidatePoints, Estimate, Point, StudyNotes, Tail};
+use allocanary_measure::summary::{CandidatePoints, MedianEstimate, Point, StudyNotes, Tail};
 use allocanary_rows::Candidate;
 use allocanary_rows::program::OverTime;
 use allocanary_rows::version::Version;
@@ -18,7 +18,7 @@ const NAMES: [&str; 4] = ["own", "jemalloc:narenas=1", "mimalloc:allow_thp=0", "
 /// A panel about a program. Each candidate has a peak in MiB and a time relative to that of the first.
 fn drawn(rng: &mut Rng, limited: bool) -> Findings {
     let names = &NAMES[..2 + rng.below(3)];
-    let estimate = |median: f64| Estimate { n: 10, median, low: median * 0.99, high: median * 1.01, spread: 0.0 };
+    let estimate = |median: f64| MedianEstimate { n: 10, median, low: median * 0.99, high: median * 1.01, spread: 0.0 };
     let mut comparisons: BTreeMap<&str, Vec<(usize, usize, Comparison)>> = BTreeMap::new();
     let mut lines = Vec::new();
     for (at, name) in names.iter().enumerate() {
@@ -53,7 +53,7 @@ fn drawn(rng: &mut Rng, limited: bool) -> Findings {
     let within = if limited { vec![("wall".to_string(), 0.05)] } else { Vec::new() };
     let about = StudyNotes { metrics, ..StudyNotes::default() };
     Findings {
-        sections: vec![Section { about, panels: vec![panel], within, ..Section::default() }],
+        sections: vec![StudySection { about, panels: vec![panel], within, ..StudySection::default() }],
         ..Findings::default()
     }
 }

@@ -9,7 +9,7 @@ use crate::draw::markup::prose;
 use crate::report::pictures;
 use crate::report::words;
 use allocanary_measure::metrics::Metrics;
-use allocanary_measure::summary::{Axis, Panel, Section};
+use allocanary_measure::summary::{Axis, Panel, StudySection};
 
 /// The panel's title.
 pub fn title(panel: &Panel) -> String {
@@ -22,7 +22,7 @@ pub fn title(panel: &Panel) -> String {
 /// The whole section of the panel, with the figures of all `metrics`. `table` comes after the pictures.
 pub fn section(
     place: usize,
-    (section, panel): (&Section, &Panel),
+    (section, panel): (&StudySection, &Panel),
     metrics: &Metrics,
     names: &CandidateLabels,
     table: Markup,

@@ -5,10 +5,10 @@ use maud::{Markup, html};
 
 use crate::draw::markup::{candidate, prose};
 use crate::report::figures::{self, CandidateMedian, FigureBlock};
-use allocanary_measure::summary::{Section, Verdict};
+use allocanary_measure::summary::{StudySection, Verdict};
 
 /// The head of the study at `place`. If `several` studies are on the page, the head has the study's question.
-pub fn head(place: usize, section: &Section, several: bool) -> Markup {
+pub fn head(place: usize, section: &StudySection, several: bool) -> Markup {
     let heading = figures::heading(section);
     let heading = Some(heading).filter(|text| several && !text.is_empty());
     let blocks = if section.about.metrics.is_empty() { Vec::new() } else { figures::blocks(section) };
@@ -27,7 +27,7 @@ pub fn head(place: usize, section: &Section, several: bool) -> Markup {
     }
 }
 
-fn table(section: &Section, blocks: &[FigureBlock]) -> Markup {
+fn table(section: &StudySection, blocks: &[FigureBlock]) -> Markup {
     let metrics = &section.about.metrics;
     html! {
         div.scroll tabindex="0" {

@@ -6,7 +6,7 @@ use super::names::CandidateLabels;
 use crate::draw::markup::{candidate, prose};
 use crate::report::words::{self, PER_REQUESTED};
 use allocanary_measure::metrics::{Metric, Metrics, metric_of_all};
-use allocanary_measure::summary::{CandidatePoints, Comparison, Estimate, PRICE, Panel, Point, Verdict};
+use allocanary_measure::summary::{CandidatePoints, Comparison, MedianEstimate, PRICE, Panel, Point, Verdict};
 
 /// Resident memory when idle, candidates by columns.
 pub fn memory(panel: &Panel, names: &CandidateLabels) -> Markup {
@@ -206,7 +206,7 @@ fn columns(panel: &Panel) -> Vec<String> {
     panel.columns.iter().map(|value| words::column(panel.axis, *value)).collect()
 }
 
-fn median_and_interval(metric: &Metric, found: &Estimate) -> Markup {
+fn median_and_interval(metric: &Metric, found: &MedianEstimate) -> Markup {
     let (median, interval) = (words::median(metric, Some(found)), words::interval(metric, Some(found)));
     let texts: Vec<String> = [interval, words::count(found)].into_iter().filter(|text| !text.is_empty()).collect();
     html! { (median) small { (texts.join(", ")) } }

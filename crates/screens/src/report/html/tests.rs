@@ -3,7 +3,7 @@
 use super::*;
 use allocanary_measure::metrics::ALL as METRICS;
 use allocanary_measure::summary::{
-    Axis, CandidatePoints, Comparison, Decided, Estimate, Panel, Point, StudyNotes, Tail, Verdict,
+    Axis, CandidatePoints, Comparison, Decided, MedianEstimate, Panel, Point, StudyNotes, Tail, Verdict,
 };
 use allocanary_rows::Candidate;
 use allocanary_rows::version::Version;
@@ -14,8 +14,8 @@ fn version(allocator: &str) -> Version {
 
 const LOOK: TerminalStyle = TerminalStyle { color: false, width: 80 };
 
-fn estimate(median: f64) -> Estimate {
-    Estimate { n: 5, median, low: median * 0.9, high: median * 1.1, spread: median * 0.05 }
+fn estimate(median: f64) -> MedianEstimate {
+    MedianEstimate { n: 5, median, low: median * 0.9, high: median * 1.1, spread: median * 0.05 }
 }
 
 /// A point whose metrics all have this value.
@@ -42,7 +42,7 @@ fn line(candidate: &str, points: Vec<Option<Point>>) -> CandidatePoints {
 }
 
 fn findings(panel: Panel) -> Findings {
-    let section = Section { panels: vec![panel], ..Section::default() };
+    let section = StudySection { panels: vec![panel], ..StudySection::default() };
     Findings { sections: vec![section], rows: 3, ..Findings::default() }
 }
 
@@ -174,7 +174,7 @@ fn the_title_is_the_question() {
 fn text_from_outside_is_text() {
     let evil = "<script>alert(\"1\")</script>";
     let about = StudyNotes { question: evil.into(), ..StudyNotes::default() };
-    let section = Section {
+    let section = StudySection {
         name: None,
         about,
         panels: vec![Panel {
@@ -206,7 +206,7 @@ fn text_from_outside_is_text() {
             )],
             ..Panel::default()
         }],
-        ..Section::default()
+        ..StudySection::default()
     };
     let findings = Findings {
         sections: vec![section],

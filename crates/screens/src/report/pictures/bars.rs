@@ -9,14 +9,14 @@ use super::{Named, figure};
 use crate::draw::Picture;
 use crate::report::words;
 use allocanary_measure::metrics::{Better, Metric, metric_of_all};
-use allocanary_measure::summary::{Estimate, PRICE, Panel, Section};
+use allocanary_measure::summary::{MedianEstimate, PRICE, Panel, StudySection};
 use allocanary_text::units::Unit;
 
 /// The maximum of pictures in one panel.
 const MOST: usize = 6;
 
 /// The metrics of the study; without any, memory, throughput, latency and processor time. Only metrics with figures.
-pub fn all(section: &Section, panel: &Panel, taken: Option<usize>, named: Named) -> Vec<Picture> {
+pub fn all(section: &StudySection, panel: &Panel, taken: Option<usize>, named: Named) -> Vec<Picture> {
     let mut metrics: Vec<&Metric> =
         section.about.metrics.iter().filter(|metric| metric.better != Better::Neither).collect();
     if metrics.is_empty() {
@@ -27,12 +27,12 @@ pub fn all(section: &Section, panel: &Panel, taken: Option<usize>, named: Named)
 
 /// The bars of one metric; `None` if no candidate has a figure, or all of them are 0.
 fn bars(panel: &Panel, metric: &Metric, taken: Option<usize>, named: Named) -> Option<Picture> {
-    let found: Vec<Option<Estimate>> = panel.lines.iter().map(|line| figure(line, 0, &metric.name)).collect();
+    let found: Vec<Option<MedianEstimate>> = panel.lines.iter().map(|line| figure(line, 0, &metric.name)).collect();
     let most = found.iter().flatten().map(|one| one.high.max(one.median)).fold(0.0, f64::max);
     if most <= 0.0 {
         return None;
     }
-    let row = |at: usize, found: &Option<Estimate>| -> Markup {
+    let row = |at: usize, found: &Option<MedianEstimate>| -> Markup {
         let class = if taken == Some(at) { "row taken" } else { "row" };
         html! {
             li class=(class) {
@@ -55,7 +55,7 @@ fn bars(panel: &Panel, metric: &Metric, taken: Option<usize>, named: Named) -> O
 }
 
 /// A bar with its interval, in shares of the longest one.
-fn bar(found: &Estimate, most: f64) -> Markup {
+fn bar(found: &MedianEstimate, most: f64) -> Markup {
     let share = |value: f64| (value / most).clamp(0.0, 1.0) * 100.0;
     let (low, high) = (share(found.low), share(found.high));
     html! {
@@ -91,15 +91,15 @@ fn title(metric: &Metric) -> String {
 mod tests {
     use super::*;
 
-    fn estimate(median: f64) -> Estimate {
-        Estimate { n: 5, median, low: median * 0.5, high: median * 1.25, spread: 0.0 }
+    fn estimate(median: f64) -> MedianEstimate {
+        MedianEstimate { n: 5, median, low: median * 0.5, high: median * 1.25, spread: 0.0 }
     }
 
     #[test]
     fn a_bar_is_as_long_as_its_share_of_the_longest() {
         let drawn = bar(&estimate(4.0), 8.0).into_string();
         assert!(drawn.contains("width:50.00%") && drawn.contains("left:25.00%;width:37.50%"), "{drawn}");
-        let sure = Estimate { low: 4.0, high: 4.0, ..estimate(4.0) };
+        let sure = MedianEstimate { low: 4.0, high: 4.0, ..estimate(4.0) };
         assert!(!bar(&sure, 8.0).into_string().contains("interval"), "nothing to draw");
     }
 }

@@ -5,13 +5,13 @@ use crate::draw::canvas::{Canvas, Side};
 use crate::draw::scale::Scale;
 use crate::draw::{Picture, palette};
 use crate::report::words;
-use allocanary_measure::summary::{Estimate, Panel};
+use allocanary_measure::summary::{MedianEstimate, Panel};
 use allocanary_text::units::Unit;
 
 /// The quantiles at one column.
 pub fn latency(panel: &Panel, column: usize) -> Option<Picture> {
     let quantiles = |line| ["p50", "p99", "p999"].iter().filter_map(|metric| figure(line, column, metric)).collect();
-    let rows: Vec<Vec<Estimate>> = panel.lines.iter().map(quantiles).collect();
+    let rows: Vec<Vec<MedianEstimate>> = panel.lines.iter().map(quantiles).collect();
     let values = rows.iter().flatten().flat_map(|found| [found.low, found.median, found.high]);
     // One quantile is shown by bars or lines.
     if rows.iter().all(|row| row.len() < 2) {
@@ -25,7 +25,7 @@ pub fn latency(panel: &Panel, column: usize) -> Option<Picture> {
     Some(Picture { title, drawing, caption: format!("{caption}{}", scale.note()), is_numbered: true })
 }
 
-fn draw(canvas: &Canvas, scale: &Scale, rows: &[Vec<Estimate>]) {
+fn draw(canvas: &Canvas, scale: &Scale, rows: &[Vec<MedianEstimate>]) {
     canvas.level(scale, "duration of an operation");
     for (candidate, row) in rows.iter().enumerate() {
         let up = 1.0 - (candidate as f64 + 0.5) / rows.len() as f64;

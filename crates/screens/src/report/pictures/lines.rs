@@ -6,7 +6,7 @@ use crate::draw::scale::{Scale, column_shares};
 use crate::draw::{Picture, palette};
 use crate::report::words;
 use allocanary_measure::metrics::metric_of_all;
-use allocanary_measure::summary::{Axis, Estimate, Panel};
+use allocanary_measure::summary::{Axis, MedianEstimate, Panel};
 use allocanary_text::units::Unit;
 
 /// The phases at which resident memory is read, with the metric of each.
@@ -25,7 +25,7 @@ struct Chart<'a> {
     title: String,
     feet: Vec<(f64, String)>,
     axis: &'a str,
-    series: Vec<Vec<Option<Estimate>>>,
+    series: Vec<Vec<Option<MedianEstimate>>>,
     /// The lower bound of each candidate.
     floor: Vec<Option<f64>>,
     scale: Scale,
@@ -61,13 +61,14 @@ pub fn latency(panel: &Panel) -> Option<Picture> {
 
 /// Resident memory from phase to phase at one column, at the phases that have figures; `None` for fewer than two.
 pub fn phases(panel: &Panel, column: usize) -> Option<Picture> {
-    let read =
-        |metric: &str| panel.lines.iter().map(|line| figure(line, column, metric)).collect::<Vec<Option<Estimate>>>();
-    let phases: Vec<(&str, Vec<Option<Estimate>>)> =
+    let read = |metric: &str| {
+        panel.lines.iter().map(|line| figure(line, column, metric)).collect::<Vec<Option<MedianEstimate>>>()
+    };
+    let phases: Vec<(&str, Vec<Option<MedianEstimate>>)> =
         PHASES.iter().map(|(name, metric)| (*name, read(metric))).collect();
     let phases: Vec<_> = phases.into_iter().filter(|(_, found)| found.iter().any(Option::is_some)).collect();
     let step = 1.0 / (phases.len().checked_sub(2)? + 1) as f64;
-    let series: Vec<Vec<Option<Estimate>>> =
+    let series: Vec<Vec<Option<MedianEstimate>>> =
         (0..panel.lines.len()).map(|line| phases.iter().map(|(_, found)| found[line]).collect()).collect();
     let chart = Chart {
         title: match panel.axis {
@@ -98,7 +99,7 @@ fn by_column<'a>(
     scale: impl Fn(Unit, &[Vec<f64>]) -> Scale,
 ) -> Option<Chart<'a>> {
     let columns = 0..panel.columns.len();
-    let series: Vec<Vec<Option<Estimate>>> =
+    let series: Vec<Vec<Option<MedianEstimate>>> =
         panel.lines.iter().map(|line| columns.clone().map(|at| figure(line, at, metric)).collect()).collect();
     let shares = column_shares(&panel.columns).into_iter().map(inset);
     let chart = Chart {
@@ -129,7 +130,7 @@ fn fitting(unit: Unit, figures: &[Vec<f64>]) -> Scale {
     Scale::fitting(unit, figures, &[])
 }
 
-fn figures(series: &[Vec<Option<Estimate>>]) -> Vec<Vec<f64>> {
+fn figures(series: &[Vec<Option<MedianEstimate>>]) -> Vec<Vec<f64>> {
     series
         .iter()
         .map(|line| line.iter().flatten().flat_map(|found| [found.low, found.median, found.high]).collect())
@@ -189,7 +190,7 @@ impl Chart<'_> {
     /// Each line's number in the legend, to the right of its end.
     fn number(&self, canvas: &Canvas) {
         let Some(last) = self.feet.len().checked_sub(1) else { return };
-        let median = |at: usize, line: &[Option<Estimate>]| Some(self.beside(at, last, line[last]?.median));
+        let median = |at: usize, line: &[Option<MedianEstimate>]| Some(self.beside(at, last, line[last]?.median));
         let ends: Vec<(usize, (f64, f64))> =
             self.series.iter().enumerate().filter_map(|(at, line)| Some((at, median(at, line)?))).collect();
         let heights = spread(&ends.iter().map(|(_, place)| place.1).collect::<Vec<_>>(), 16.0);

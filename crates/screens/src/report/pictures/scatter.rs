@@ -8,7 +8,7 @@ use crate::draw::scale::Scale;
 use crate::draw::{Picture, palette};
 use crate::report::words;
 use allocanary_measure::metrics::{Better, Metric, metric_of_all};
-use allocanary_measure::summary::{Axis, Estimate, Panel, Recommendation, Section, front};
+use allocanary_measure::summary::{Axis, MedianEstimate, Panel, Recommendation, StudySection, front};
 use allocanary_text::units::Unit;
 
 /// The metrics of what less memory costs, the most important first.
@@ -19,13 +19,13 @@ const MOST_NAMES: usize = 14;
 /// A candidate with its memory and its price.
 struct Dot {
     candidate: usize,
-    memory: Estimate,
-    price: Estimate,
+    memory: MedianEstimate,
+    price: MedianEstimate,
 }
 
 /// Memory against throughput or time at one column. The memory is the metric that decides, or else the resident memory when idle or
 /// at the peak. `None` for fewer than two candidates that have both.
-pub fn memory(section: &Section, panel: &Panel, column: usize) -> Option<Picture> {
+pub fn memory(section: &StudySection, panel: &Panel, column: usize) -> Option<Picture> {
     let deciding = Recommendation::of(section, panel).map(|found| found.metric);
     let deciding = deciding.iter().filter(|metric| metric.unit == Unit::Bytes);
     let memories: Vec<&Metric> = deciding.chain(["resident", "peak"].map(metric_of_all)).collect();
@@ -38,7 +38,7 @@ pub fn memory(section: &Section, panel: &Panel, column: usize) -> Option<Picture
     let (memory, price, dots) = pairs
         .map(|(memory, price)| (memory, price, dots(panel, column, memory, price)))
         .find(|(_, _, dots)| dots.len() > 1)?;
-    let values = |of: &dyn Fn(&Dot) -> Estimate| -> Vec<f64> {
+    let values = |of: &dyn Fn(&Dot) -> MedianEstimate| -> Vec<f64> {
         dots.iter().map(of).flat_map(|one| [one.low, one.median, one.high]).collect()
     };
     let scales = Scales {

@@ -9,7 +9,7 @@ use super::names::shortened;
 use super::{Columns, bold, heading, painted, wrapped};
 use crate::report::{anatomies, figures, words};
 use allocanary_measure::metrics::{ALL as METRICS, Metric, metric_of_all};
-use allocanary_measure::summary::{Comparison, Findings, Panel, Recommendation, Section, Verdict};
+use allocanary_measure::summary::{Comparison, Findings, Panel, Recommendation, StudySection, Verdict};
 use allocanary_text::outside::TerminalStyle;
 use allocanary_text::units::Unit;
 
@@ -70,7 +70,7 @@ pub fn tables(findings: &Findings, columns: &Columns, look: &TerminalStyle) -> V
 
 /// The metrics of the columns that the user names. Without these, the metrics that decide: the one to reduce, memory, those
 /// that the user limits, and time or throughput.
-fn chosen(section: &Section, columns: &Columns) -> Vec<Metric> {
+fn chosen(section: &StudySection, columns: &Columns) -> Vec<Metric> {
     let known = |name: &str| {
         let own = section.about.metrics.iter().find(|metric| metric.name == *name);
         own.or_else(|| METRICS.iter().find(|metric| metric.name == *name)).cloned()
@@ -97,14 +97,14 @@ fn chosen(section: &Section, columns: &Columns) -> Vec<Metric> {
     all
 }
 
-fn has(section: &Section, metric: &Metric) -> bool {
+fn has(section: &StudySection, metric: &Metric) -> bool {
     let points =
         section.panels.iter().flat_map(|panel| panel.lines.iter().flat_map(|line| line.points.iter().flatten()));
     points.into_iter().any(|point| point.get(&metric.name).is_some())
 }
 
 /// One table of metrics for the section: a block for each workload at each of its columns.
-fn metrics(section: &Section, metrics: &[Metric], look: &TerminalStyle) -> Vec<String> {
+fn metrics(section: &StudySection, metrics: &[Metric], look: &TerminalStyle) -> Vec<String> {
     if metrics.is_empty() {
         return Vec::new();
     }
@@ -150,7 +150,7 @@ fn metrics(section: &Section, metrics: &[Metric], look: &TerminalStyle) -> Vec<S
 
 /// The tables of a built-in workload whose study names no metrics: memory when idle by threads or cores, then time and
 /// work.
-fn workload(section: &Section, look: &TerminalStyle) -> Vec<String> {
+fn workload(section: &StudySection, look: &TerminalStyle) -> Vec<String> {
     let mut out = Vec::new();
     for panel in &section.panels {
         let Some(last) = panel.columns.len().checked_sub(1) else { continue };
@@ -197,7 +197,7 @@ fn workload(section: &Section, look: &TerminalStyle) -> Vec<String> {
     out
 }
 
-fn published(section: &Section, look: &TerminalStyle) -> Option<String> {
+fn published(section: &StudySection, look: &TerminalStyle) -> Option<String> {
     let published = figures::published(section);
     if published.is_empty() {
         return None;

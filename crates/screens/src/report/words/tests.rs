@@ -13,7 +13,7 @@ fn named(candidate: &str) -> Candidate {
 #[test]
 fn what_came_back_is_named_up_to_a_quarter_more_than_live() {
     let line = |candidate: &str, worst: Option<f64>| {
-        let worst = worst.and_then(|worst| Estimate::of(&[worst]));
+        let worst = worst.and_then(|worst| MedianEstimate::of(&[worst]));
         let estimates = worst.map(|worst| ("worst_idle".into(), worst)).into_iter().collect();
         let points = vec![
             None,
@@ -34,7 +34,7 @@ fn what_came_back_is_named_up_to_a_quarter_more_than_live() {
 #[test]
 fn what_fails_more_often_gets_neither_the_star_nor_the_first_sentence() {
     let line = |candidate: &str, mib: f64, failed: usize| {
-        let estimates = [("resident".into(), Estimate::of(&[mib * f64::from(1 << 20); 5]).unwrap())].into();
+        let estimates = [("resident".into(), MedianEstimate::of(&[mib * f64::from(1 << 20); 5]).unwrap())].into();
         let point = Point { estimates, failed, anatomy: None, over_time: None, environment: Default::default() };
         CandidatePoints {
             candidate: named(candidate),
@@ -140,11 +140,11 @@ fn what_is_undecided_is_counted_by_what_would_decide_it() {
 #[test]
 fn figures_read_as_people_write_them() {
     let mib = f64::from(1 << 20);
-    let estimate = Estimate { n: 9, median: 84.1 * mib, low: 82.0 * mib, high: 86.9 * mib, spread: mib };
+    let estimate = MedianEstimate { n: 9, median: 84.1 * mib, low: 82.0 * mib, high: 86.9 * mib, spread: mib };
     let rss = metric_of_all("resident");
     assert_eq!(median(rss, Some(&estimate)), "84.1 MiB");
     assert_eq!(interval(rss, Some(&estimate)), "[82.0, 86.9]");
-    assert_eq!(interval(rss, Some(&Estimate { low: 0.9 * mib, ..estimate })), "[922 KiB, 86.9 MiB]");
+    assert_eq!(interval(rss, Some(&MedianEstimate { low: 0.9 * mib, ..estimate })), "[922 KiB, 86.9 MiB]");
     assert_eq!((median(rss, None).as_str(), interval(rss, None).as_str()), ("-", ""));
     let changes = [(1.0, "+0.0 %"), (0.958, "-4.2 %"), (1.36, "+36 %"), (3.12, "3.1x"), (0.5, "-50 %")];
     for (ratio, text) in changes {

@@ -1,7 +1,7 @@
 //! The call sites of a running process, by its samples. In: estimates. Out: text for a terminal, an answer, JSON, and the same for the
 //! difference from an earlier JSON.
 
-use allocanary_profile::interval::{Estimate, SampleSums};
+use allocanary_profile::interval::{BytesEstimate, SampleSums};
 use allocanary_text::outside::{TerminalStyle, harmless, harmless_lines};
 use allocanary_text::units::{Unit, show_duration};
 use allocanary_who::fold::BYS;
@@ -23,7 +23,7 @@ fn bytes(bytes: f64) -> String {
 }
 
 /// An estimate with its interval: `105 MiB (98.1 MiB to 113 MiB)`.
-fn with_interval(estimate: Estimate) -> String {
+fn with_interval(estimate: BytesEstimate) -> String {
     format!("{} ({} to {})", bytes(estimate.bytes), bytes(estimate.low), bytes(estimate.high))
 }
 
@@ -71,7 +71,7 @@ pub fn text(found: &Sampled, top: Option<usize>, look: &TerminalStyle) -> String
     let mut table =
         vec![["site", "requested", "at least", "at most", "samples", "allocated"].map(String::from).to_vec()];
     let row = |site: &SampledSite| {
-        let Estimate { bytes: live, low, high } = site.live();
+        let BytesEstimate { bytes: live, low, high } = site.live();
         let figures = [live, low, high].map(bytes);
         let mut row = vec![site.name.clone()];
         row.extend(figures);
@@ -155,7 +155,7 @@ pub struct Earlier {
     /// The mean distance of its samples in bytes; `None` if the JSON does not have it.
     mean: Option<u64>,
     seconds: f64,
-    sites: HashMap<(String, String), Estimate>,
+    sites: HashMap<(String, String), BytesEstimate>,
 }
 
 impl Earlier {
@@ -166,7 +166,7 @@ impl Earlier {
         let number = |of: &Value, name: &str| of[name].as_f64();
         let site = |of: &Value| {
             let text = |name: &str| of[name].as_str().unwrap_or_default().to_string();
-            let estimate = Estimate {
+            let estimate = BytesEstimate {
                 bytes: number(of, "requested_bytes")?,
                 low: number(of, "requested_low_bytes")?,
                 high: number(of, "requested_high_bytes")?,
@@ -214,7 +214,7 @@ pub fn growths(earlier: &Earlier, found: &Sampled) -> Result<Vec<Growth>, String
     let missing = [earlier.mean.unwrap_or(found.mean), found.mean].map(|mean| SampleSums::none(mean).estimate());
     let mut before = earlier.sites.clone();
     let mut all: Vec<Growth> = Vec::new();
-    let mut add = |name: &str, old: Estimate, new: Estimate| {
+    let mut add = |name: &str, old: BytesEstimate, new: BytesEstimate| {
         let change = new.bytes - old.bytes;
         // The errors of the two moments are independent, so their squares add up.
         let down = ((new.bytes - new.low).powi(2) + (old.high - old.bytes).powi(2)).sqrt();
