@@ -7,7 +7,7 @@ use allocanary_facts::system;
 use allocanary_sys::cgroups::{self, ControlGroups};
 use allocanary_sys::container::{Cpus, Trouble, quota};
 use allocanary_sys::host::Host;
-use allocanary_sys::proc::files::{File, path};
+use allocanary_sys::proc::files::{ProcEntry, path};
 use allocanary_sys::sys;
 use allocanary_text::units::Bytes;
 use serde::{Deserialize, Serialize};
@@ -44,7 +44,7 @@ impl Surroundings {
 
     /// The surroundings of another process. Its C library is not known yet.
     pub fn of(pid: u32) -> Self {
-        Surroundings::read(&path(pid, File::Cgroup), cgroups::MOUNT, sys::affinity_of(pid), String::new())
+        Surroundings::read(&path(pid, ProcEntry::Cgroup), cgroups::MOUNT, sys::affinity_of(pid), String::new())
     }
 
     fn read(groups: &str, mount: &str, affinity: u32, libc: String) -> Self {

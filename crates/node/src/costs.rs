@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use allocanary_sys::clocks::thread_cpu_time;
-use allocanary_sys::proc::files::{File, path};
+use allocanary_sys::proc::files::{ProcEntry, path};
 use allocanary_sys::proc::stat::time;
 use allocanary_sys::proc::{ProcStatus, Stat};
 use allocanary_sys::sys::{first_number, read_whole, usage};
@@ -27,7 +27,7 @@ impl Clock {
             .map_or(Duration::ZERO, |stat| time(stat.user_of_children.saturating_add(stat.system_of_children)));
         let present = child.map_or(Duration::ZERO, |pid| {
             // Nanoseconds, where the kernel counts them.
-            match read_whole(path(pid, File::Schedstat)).ok().and_then(|text| first_number(&text)) {
+            match read_whole(path(pid, ProcEntry::Schedstat)).ok().and_then(|text| first_number(&text)) {
                 Some(nanos) if nanos > 0 => Duration::from_nanos(nanos),
                 _ => Stat::of(pid).map_or(Duration::ZERO, |stat| time(stat.user.saturating_add(stat.system))),
             }

@@ -6,7 +6,7 @@ use std::path::Path;
 use allocanary_sys::cgroups::{ControlGroups, Controller, MOUNT};
 use allocanary_sys::container::quota;
 use allocanary_sys::input;
-use allocanary_sys::proc::files::{File, own_path, path};
+use allocanary_sys::proc::files::{ProcEntry, own_path, path};
 use allocanary_sys::proc::{ProcStatus, Stat, pids, stat};
 use allocanary_sys::sys::{line_number, read_whole};
 
@@ -90,7 +90,7 @@ impl HostKernel {
     /// mounted, unless those are of a name space of its own.
     pub fn new() -> HostKernel {
         let space = |path: String| fs::read_link(path).ok();
-        let is_apart = match (space(own_path(File::CgroupSpace)), space(path(1, File::CgroupSpace))) {
+        let is_apart = match (space(own_path(ProcEntry::CgroupSpace)), space(path(1, ProcEntry::CgroupSpace))) {
             (Some(own), Some(first)) => own != first,
             (Some(own), None) => own.as_os_str() != FIRST,
             // The kernel has no such name spaces.
@@ -126,7 +126,7 @@ impl World for HostKernel {
     }
 
     fn groups(&self, pid: u32) -> Option<String> {
-        let text = read_whole(path(pid, File::Cgroup)).ok()?;
+        let text = read_whole(path(pid, ProcEntry::Cgroup)).ok()?;
         Some(String::from_utf8_lossy(&text).into_owned())
     }
 

@@ -11,7 +11,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use prost::Message;
 
-use self::messages::{Location, Mapping, PprofFunction, PprofLine, PprofProfile, PprofSample, ValueType};
+use self::messages::{Location, PprofFunction, PprofLine, PprofMapping, PprofProfile, PprofSample, ValueType};
 
 /// What samples tell: each type has a name and a unit.
 pub const OF_SAMPLES: [(&str, &str); 4] =
@@ -19,7 +19,7 @@ pub const OF_SAMPLES: [(&str, &str); 4] =
 
 /// A file that is mapped.
 #[derive(Clone, Debug, Default)]
-pub struct File<'a> {
+pub struct PprofFile<'a> {
     /// Its first address.
     pub start: u64,
     /// Its end.
@@ -36,7 +36,7 @@ pub struct File<'a> {
 
 /// A function at an address.
 #[derive(Clone, Debug, Default)]
-pub struct Named<'a> {
+pub struct AddressFunction<'a> {
     /// Its name.
     pub function: &'a str,
     /// The source file; empty if it is not known.
@@ -92,9 +92,9 @@ impl PprofWriter {
     }
 
     /// Adds a file. Returns its number. Readers take the first one for the main program.
-    pub fn file(&mut self, file: &File<'_>) -> u64 {
+    pub fn file(&mut self, file: &PprofFile<'_>) -> u64 {
         let id = self.out.mapping.len() as u64 + 1;
-        let mapping = Mapping {
+        let mapping = PprofMapping {
             id,
             memory_start: file.start,
             memory_limit: file.end,
@@ -111,14 +111,14 @@ impl PprofWriter {
     }
 
     /// Adds an address with its functions, inlined ones first, in the file with this number, 0 for none. Returns its number.
-    pub fn place<'a>(&mut self, file: u64, address: u64, names: impl IntoIterator<Item = Named<'a>>) -> u64 {
+    pub fn place<'a>(&mut self, file: u64, address: u64, names: impl IntoIterator<Item = AddressFunction<'a>>) -> u64 {
         let id = self.out.location.len() as u64 + 1;
         let line = names.into_iter().map(|named| self.line(&named)).collect();
         self.out.location.push(Location { id, mapping_id: file, address, line });
         id
     }
 
-    fn line(&mut self, named: &Named<'_>) -> PprofLine {
+    fn line(&mut self, named: &AddressFunction<'_>) -> PprofLine {
         let next = self.functions.len() as u64 + 1;
         let function_id = *self.functions.entry((named.function.into(), named.file.into())).or_insert(next);
         if function_id == next {

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::{is_before_filter, notice_closed, words};
 use allocanary_profile::interval::SampleSums;
-use allocanary_profile::pprof::{Named, OF_SAMPLES, PprofWriter};
+use allocanary_profile::pprof::{AddressFunction, OF_SAMPLES, PprofWriter};
 use allocanary_profile::reader::{self, ProfileTrouble, TableProfile};
 use naming::Turn;
 
@@ -68,7 +68,7 @@ fn written(profile: &TableProfile) -> std::io::Result<Vec<u8>> {
             stack_of.push(*place);
         }
         if stack_of.is_empty() {
-            let named = Named { function: "(no stack)", ..Named::default() };
+            let named = AddressFunction { function: "(no stack)", ..AddressFunction::default() };
             stack_of.push(*places.entry(0).or_insert_with(|| writer.place(0, 0, [named])));
         }
         let whole = |number: f64| number.round() as u64;

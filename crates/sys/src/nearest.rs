@@ -19,7 +19,7 @@ use crate::sys::{first_number, line_number};
 const NO_LIMIT: u64 = 1 << 60;
 
 /// Room for a group's `memory.stat`.
-pub type Statistics = [u8; 8192];
+pub type StatisticsBuffer = [u8; 8192];
 
 /// A limit, and the memory that counts towards it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub struct Nearest {
 }
 
 /// The limit of which the largest share is in use, from the process's own group up to the root; `None` if no group has one.
-pub fn nearest(groups: ControlGroups, text: &mut Statistics) -> Result<Option<Nearest>> {
+pub fn nearest(groups: ControlGroups, text: &mut StatisticsBuffer) -> Result<Option<Nearest>> {
     let share = |of: &Nearest| u128::from(of.used) * (1 << 32) / u128::from(of.limit);
     let mut found: Option<Nearest> = None;
     let mut is_seen = false;
@@ -95,7 +95,7 @@ pub(crate) fn with_files(group: GroupFolder) -> Option<u64> {
 }
 
 /// A group's pages of files, in bytes.
-pub(crate) fn files(group: GroupFolder, text: &mut Statistics) -> u64 {
+pub(crate) fn files(group: GroupFolder, text: &mut StatisticsBuffer) -> u64 {
     let kinds = match group.is_v2 {
         true => ["inactive_file ", "active_file "],
         false => ["total_inactive_file ", "total_active_file "],

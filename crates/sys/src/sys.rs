@@ -111,7 +111,7 @@ pub fn first_number(text: &[u8]) -> Option<u64> {
 
 /// The resources that this process has used, from getrusage.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Usage {
+pub struct ResourceUsage {
     /// Page faults without a disk read.
     pub minor_faults: u64,
     /// Page faults with a disk read.
@@ -127,10 +127,10 @@ pub struct Usage {
     pub most_rss: u64,
 }
 
-impl Usage {
-    fn of(usage: &libc::rusage) -> Usage {
+impl ResourceUsage {
+    fn of(usage: &libc::rusage) -> ResourceUsage {
         let micros = |time: libc::timeval| time.tv_sec as u64 * 1_000_000 + time.tv_usec as u64;
-        Usage {
+        ResourceUsage {
             minor_faults: usage.ru_minflt as u64,
             major_faults: usage.ru_majflt as u64,
             user_us: micros(usage.ru_utime),
@@ -142,14 +142,14 @@ impl Usage {
 }
 
 /// The usage of all threads of this process so far.
-pub fn usage() -> Usage {
+pub fn usage() -> ResourceUsage {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: the pointer is to a whole rusage, which all-zero bytes are a valid value of.
     let usage = unsafe {
         libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr());
         usage.assume_init()
     };
-    Usage::of(&usage)
+    ResourceUsage::of(&usage)
 }
 
 /// The number of CPUs that the affinity mask allows for this process; at least 1.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use allocanary_profile::pprof::{File, Named, OF_SAMPLES, PprofWriter};
+use allocanary_profile::pprof::{AddressFunction, OF_SAMPLES, PprofFile, PprofWriter};
 use allocanary_trace::stacks::{CodePlace, Stacks, TraceModule};
 
 use crate::frame::NamedFrame;
@@ -101,12 +101,12 @@ pub fn pprof(
     writer.finish()
 }
 
-fn named(frame: &NamedFrame) -> Named<'_> {
-    Named { function: &frame.function, file: &frame.file, line: frame.line }
+fn named(frame: &NamedFrame) -> AddressFunction<'_> {
+    AddressFunction { function: &frame.function, file: &frame.file, line: frame.line }
 }
 
-fn file(module: &TraceModule, is_named: bool) -> File<'_> {
-    File {
+fn file(module: &TraceModule, is_named: bool) -> PprofFile<'_> {
+    PprofFile {
         start: module.start,
         end: module.end,
         // The begin of the mapping in the addresses of the file.

@@ -14,7 +14,7 @@ use super::purse::Purse;
 
 /// A reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Usage {
+pub struct BudgetUsage {
     /// The limit in bytes; `None` if there is none.
     pub limit: Option<u64>,
     /// The bytes in use.
@@ -30,7 +30,7 @@ pub struct Usage {
     pub faults: u64,
 }
 
-impl Usage {
+impl BudgetUsage {
     /// The bytes in use once the block is used. A block larger than the limit is not counted: the program cannot use it
     /// as a whole.
     fn ahead(&self) -> u64 {
@@ -146,7 +146,7 @@ impl Account {
     }
 
     /// Takes a reading, and returns what is to be done.
-    pub fn look(&mut self, reading: Usage) -> Orders {
+    pub fn look(&mut self, reading: BudgetUsage) -> Orders {
         self.take(reading);
         self.purse.pay(reading.took);
         self.pay_faults(reading);
@@ -168,18 +168,18 @@ impl Account {
 
     /// Returns what is to be done after a purge that began at `began`, if the reading after it failed. `before` is the reading
     /// before the purge, with the present time.
-    pub fn purged_unread(&mut self, began: u64, before: Usage) -> Orders {
+    pub fn purged_unread(&mut self, began: u64, before: BudgetUsage) -> Orders {
         self.ended_at(began, before);
         Orders { next: self.next(before), ..Orders::default() }
     }
 
-    fn ended_at(&mut self, began: u64, Usage { used, now, .. }: Usage) {
+    fn ended_at(&mut self, began: u64, BudgetUsage { used, now, .. }: BudgetUsage) {
         (self.purged_at, self.after, self.looked) = (self.level, used, now);
         self.purse.pay(now.saturating_sub(began));
     }
 
     /// Returns what is to be done after a purge that began at `began` with `before` bytes in use. `reading` was made after the purge.
-    pub fn purged(&mut self, began: u64, before: u64, reading: Usage) -> Orders {
+    pub fn purged(&mut self, began: u64, before: u64, reading: BudgetUsage) -> Orders {
         self.ended_at(began, reading);
         let given = before.saturating_sub(reading.used);
         self.purse.pay_pages(given);
@@ -200,14 +200,14 @@ impl Account {
     }
 
     /// While freed pages are not kept, each page fault may be for a page that would otherwise have been kept.
-    fn pay_faults(&mut self, Usage { faults, .. }: Usage) {
+    fn pay_faults(&mut self, BudgetUsage { faults, .. }: BudgetUsage) {
         if self.keeps_nothing {
             let before = self.faults.replace(faults).unwrap_or(faults);
             self.purse.pay_faults(faults.saturating_sub(before));
         }
     }
 
-    fn take(&mut self, reading: Usage) {
+    fn take(&mut self, reading: BudgetUsage) {
         let limit = reading.limit.unwrap_or(0);
         if limit != self.limit {
             // The limit has changed: purges that were in vain may now help.
@@ -228,7 +228,7 @@ impl Account {
         }
     }
 
-    fn is_due(&self, reading: Usage) -> bool {
+    fn is_due(&self, reading: BudgetUsage) -> bool {
         let ahead = reading.ahead();
         if self.level == Level::Calm || ahead < share(self.limit, Level::High.percent()) {
             return false;
@@ -238,13 +238,13 @@ impl Account {
     }
 
     /// Whether a purge that is due may be made now.
-    fn may(&self, reading: Usage) -> bool {
+    fn may(&self, reading: BudgetUsage) -> bool {
         self.purse.has() || (reading.ahead() >= share(self.limit, EDGE) && self.vain < VAIN && !self.over)
     }
 
     /// Orders without a purge: the settings, and the level that the program is told. The level rises only if `may_rise`: it does not
     /// rise while a purge is put off.
-    fn settle(&mut self, reading: Usage, may_rise: bool) -> Orders {
+    fn settle(&mut self, reading: BudgetUsage, may_rise: bool) -> Orders {
         let back = self.keeps_nothing && (self.level == Level::Calm || !self.purse.has());
         let level = if self.limit == 0 { Level::Calm } else { self.told.moved(reading.used, self.limit) };
         let level = if may_rise { level } else { level.min(self.told) };
@@ -255,7 +255,7 @@ impl Account {
 
     /// Half of the bytes to the next point at which something may be due. The program may touch all of the allocated
     /// bytes, or none.
-    fn next(&self, Usage { used, more, .. }: Usage) -> u64 {
+    fn next(&self, BudgetUsage { used, more, .. }: BudgetUsage) -> u64 {
         // The block counts as used, however large it is: the program may touch it at once.
         let used = used.saturating_add(more);
         if self.limit == 0 {

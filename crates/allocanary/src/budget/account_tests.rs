@@ -41,8 +41,8 @@ impl Process {
         }
     }
 
-    fn reading(&self) -> Usage {
-        Usage {
+    fn reading(&self) -> BudgetUsage {
+        BudgetUsage {
             limit: self.limit,
             used: self.alive + self.kept,
             more: self.more,

@@ -26,7 +26,7 @@ use allocanary_sys::clocks::monotonic_nanos;
 
 use crate::allocator::Allocator;
 use crate::error::Pages;
-use account::{Account, Orders, Usage};
+use account::{Account, BudgetUsage, Orders};
 use decays::Decays;
 use source::Room;
 
@@ -261,7 +261,7 @@ fn look(budget: &MemoryBudget, more: u64) {
 }
 
 /// Gives back what the allocator keeps, and makes another reading.
-fn purge(budget: &MemoryBudget, desk: &mut Desk, orders: Orders, before: Usage) -> Orders {
+fn purge(budget: &MemoryBudget, desk: &mut Desk, orders: Orders, before: BudgetUsage) -> Orders {
     let began = monotonic_nanos();
     desk.keep(budget, orders.keep_nothing);
     let asked = if orders.everyone { ASKED.fetch_add(1, Ordering::Relaxed) + 1 } else { ASKED.load(Ordering::Relaxed) };
@@ -273,7 +273,7 @@ fn purge(budget: &MemoryBudget, desk: &mut Desk, orders: Orders, before: Usage) 
     COUNTS.nanos.fetch_add(now.saturating_sub(began), Ordering::Relaxed);
     let Some(reading) = reading else {
         COUNTS.unread.fetch_add(1, Ordering::Relaxed);
-        return desk.account.purged_unread(began, Usage { now, ..before });
+        return desk.account.purged_unread(began, BudgetUsage { now, ..before });
     };
     let orders = desk.account.purged(began, before.used, reading);
     desk.keep(budget, orders.keep_nothing);

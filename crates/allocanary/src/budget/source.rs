@@ -8,10 +8,10 @@
 
 use allocanary_sys::cgroups::{ControlGroups, Listed, MOUNT};
 use allocanary_sys::clocks::monotonic_nanos;
-use allocanary_sys::nearest::{Statistics, nearest};
+use allocanary_sys::nearest::{StatisticsBuffer, nearest};
 use allocanary_sys::sys::{anonymous_pages, page_bytes, read_into};
 
-use super::account::Usage;
+use super::account::BudgetUsage;
 use allocanary_facts::setting::{const_bytes, equal};
 
 /// The source of the limit.
@@ -52,19 +52,19 @@ const LIST_AGAIN: u32 = 64;
 pub(super) struct Room {
     list: Listed,
     length: usize,
-    statistics: Statistics,
+    statistics: StatisticsBuffer,
     readings: u32,
 }
 
 impl Room {
     pub(super) const fn new() -> Room {
-        Room { list: [0; size_of::<Listed>()], length: 0, statistics: [0; size_of::<Statistics>()], readings: 0 }
+        Room { list: [0; size_of::<Listed>()], length: 0, statistics: [0; size_of::<StatisticsBuffer>()], readings: 0 }
     }
 }
 
 /// Makes a reading; `None` if the kernel's files could not be read. `more` bytes are about to be used. Allocates
 /// nothing.
-pub(super) fn read(source: LimitSource, room: &mut Room, more: u64, with_faults: bool) -> Option<Usage> {
+pub(super) fn read(source: LimitSource, room: &mut Room, more: u64, with_faults: bool) -> Option<BudgetUsage> {
     let began = monotonic_nanos();
     let (limit, used) = match source {
         // Each process has such pages. A count of 0 means that the file could not be read.
@@ -76,7 +76,7 @@ pub(super) fn read(source: LimitSource, room: &mut Room, more: u64, with_faults:
     };
     let faults = if with_faults { faults() } else { 0 };
     let now = monotonic_nanos();
-    Some(Usage { limit, used, more, now, took: now.saturating_sub(began), faults })
+    Some(BudgetUsage { limit, used, more, now, took: now.saturating_sub(began), faults })
 }
 
 /// The page faults of this process so far.

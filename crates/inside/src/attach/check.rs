@@ -8,7 +8,7 @@ use std::path::Path;
 
 use crate::give_back::Refusal;
 use allocanary_heap::{Mapping, parse_maps};
-use allocanary_sys::proc::files::{File, own_path, path};
+use allocanary_sys::proc::files::{ProcEntry, own_path, path};
 use allocanary_sys::proc::maps;
 
 const FROM_START: &str = "Record it from its start: `allocanary record -- PROGRAM`";
@@ -31,11 +31,11 @@ pub fn check(pid: u32, library: &Path) -> Result<(), Refusal> {
     if let Some(problem) = problem(&mappings, library) {
         return refused(problem);
     }
-    let is_same = |file: File| {
+    let is_same = |file: ProcEntry| {
         let of = |path: String| fs::metadata(path).map(|meta| (meta.dev(), meta.ino()));
         matches!((of(path(pid, file)), of(own_path(file))), (Ok(one), Ok(other)) if one == other)
     };
-    if !is_same(File::MountSpace) || !is_same(File::Root) {
+    if !is_same(ProcEntry::MountSpace) || !is_same(ProcEntry::Root) {
         let state = "it sees other files than this command (a container?), and could not open the recorder".into();
         return refused((state, "Run this command in the same container"));
     }

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 
 use allocanary_heap::{Mapping, Memory, Pages, ThreadId, parse_maps};
 use allocanary_process::{ProcFile, text};
-use allocanary_sys::proc::files::{File, path};
+use allocanary_sys::proc::files::{ProcEntry, path};
 
 use crate::give_back::Refusal;
 
@@ -30,7 +30,7 @@ impl ThreadReader {
         let trouble = |what: &'static str| move |error: io::Error| Refusal::of(pid, what, error);
         let text = text(pid, ProcFile::Maps).map_err(trouble("reading its mappings"))?;
         let mappings = parse_maps(text);
-        let memory = fs::OpenOptions::new().read(true).write(true).open(path(pid, File::Mem));
+        let memory = fs::OpenOptions::new().read(true).write(true).open(path(pid, ProcEntry::Mem));
         let memory = memory.map_err(trouble("opening its memory"))?;
         Ok(ThreadReader { pid, mappings, memory, none: Pages::default() })
     }

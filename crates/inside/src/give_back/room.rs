@@ -2,7 +2,7 @@
 //! belong to its stack, or nothing. A thread may run on a coroutine's stack or on a signal's stack, whose size is not visible from outside.
 
 use allocanary_heap::{Mapping, Memory, PAGE};
-use allocanary_sys::proc::files::{File, path};
+use allocanary_sys::proc::files::{ProcEntry, path};
 use allocanary_sys::sys::read_whole;
 
 /// The bytes that a call needs below the frames. `malloc_trim` takes 1.6 KiB at most, a purge of jemalloc 1.9 KiB.
@@ -46,7 +46,7 @@ fn stack_block(words: &[u64], sp: u64, pointer: u64) -> Option<(u64, u64)> {
 
 /// The maximum size of the first thread's stack.
 fn limit(pid: u32) -> u64 {
-    let text = read_whole(path(pid, File::Limits)).unwrap_or_default();
+    let text = read_whole(path(pid, ProcEntry::Limits)).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let line = text.lines().find_map(|line| line.strip_prefix("Max stack size"));
     match line.and_then(|line| line.split_ascii_whitespace().next()) {

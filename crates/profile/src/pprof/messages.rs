@@ -11,7 +11,7 @@ pub struct PprofProfile {
     #[prost(message, repeated, tag = "2")]
     pub sample: Vec<PprofSample>,
     #[prost(message, repeated, tag = "3")]
-    pub mapping: Vec<Mapping>,
+    pub mapping: Vec<PprofMapping>,
     #[prost(message, repeated, tag = "4")]
     pub location: Vec<Location>,
     #[prost(message, repeated, tag = "5")]
@@ -50,7 +50,7 @@ pub struct PprofSample {
 
 /// A file in memory.
 #[derive(Clone, PartialEq, Message)]
-pub struct Mapping {
+pub struct PprofMapping {
     #[prost(uint64, tag = "1")]
     pub id: u64,
     #[prost(uint64, tag = "2")]

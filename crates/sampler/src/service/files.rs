@@ -29,9 +29,9 @@ impl File {
     }
 
     /// As pprof wants it.
-    pub(super) fn described(&self, is_named: bool) -> pprof::File<'_> {
+    pub(super) fn described(&self, is_named: bool) -> pprof::PprofFile<'_> {
         let File { start, end, offset, path, build_id } = self;
-        pprof::File { start: *start, end: *end, offset: *offset, path, build_id: build_id.clone(), is_named }
+        pprof::PprofFile { start: *start, end: *end, offset: *offset, path, build_id: build_id.clone(), is_named }
     }
 }
 

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
-use allocanary_profile::pprof::Named;
+use allocanary_profile::pprof::AddressFunction;
 
 /// A function at an address.
 pub(super) struct Frame {
@@ -21,8 +21,8 @@ impl Frame {
     }
 
     /// As pprof wants it, if it has a name.
-    pub(super) fn named(&self) -> Option<Named<'_>> {
-        Some(Named { function: self.function.as_deref()?, file: &self.file, line: self.line })
+    pub(super) fn named(&self) -> Option<AddressFunction<'_>> {
+        Some(AddressFunction { function: self.function.as_deref()?, file: &self.file, line: self.line })
     }
 
     /// Whether it is of the sampler, or of what the compiler puts between a program and its allocator. Line tables give some inlined

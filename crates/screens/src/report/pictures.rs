@@ -15,10 +15,10 @@ use maud::Markup;
 use allocanary_measure::summary::{CandidatePoints, MedianEstimate, Panel, Recommendation, StudySection};
 
 /// How a page writes a candidate's name.
-pub type Named<'a> = &'a dyn Fn(usize, &CandidatePoints) -> Markup;
+pub type CandidateName<'a> = &'a dyn Fn(usize, &CandidatePoints) -> Markup;
 
 /// All pictures of a panel, memory first. A panel without columns has none.
-pub fn of(section: &StudySection, panel: &Panel, named: Named) -> Vec<Picture> {
+pub fn of(section: &StudySection, panel: &Panel, named: CandidateName) -> Vec<Picture> {
     let Some(last) = panel.columns.len().checked_sub(1) else { return Vec::new() };
     // A search has its own answer, from more rows than these. That answer may differ from the one that these rows would
     // give.

@@ -19,7 +19,7 @@ use super::values::limits;
 use super::variables;
 use super::watch::ProgramUse;
 use allocanary_rows::sample::{Failure, FailureKind};
-use allocanary_sys::sys::{self, HugePages, Usage};
+use allocanary_sys::sys::{self, HugePages, ResourceUsage};
 
 /// What the child may touch between its own reading and exec.
 const FAULTED: u64 = 256 << 10;
@@ -40,9 +40,9 @@ pub(super) struct Running<'a> {
     kills_before: u64,
     pub(super) started: Instant,
     /// The first process's status and resources, when it has ended.
-    pub(super) ended: Option<(i32, Usage)>,
+    pub(super) ended: Option<(i32, ResourceUsage)>,
     /// The resources of processes that it left to us.
-    orphans: Usage,
+    orphans: ResourceUsage,
     /// What the kernel carries from this process into the most resident memory of the program, across fork and exec: see
     /// [`sys::Carried`].
     carried: u64,
@@ -109,7 +109,7 @@ impl<'a> Running<'a> {
             kills_before,
             started,
             ended: None,
-            orphans: Usage::default(),
+            orphans: ResourceUsage::default(),
             is_over: false,
         })
     }
@@ -135,7 +135,7 @@ impl<'a> Running<'a> {
             match sys::reap(self.root) {
                 Ok(None) => {}
                 Ok(Some(ended)) => self.ended = Some(ended),
-                Err(_) => self.ended = Some((0, Usage::default())),
+                Err(_) => self.ended = Some((0, ResourceUsage::default())),
             }
         }
         self.ended.is_none()
@@ -216,8 +216,8 @@ impl<'a> Running<'a> {
     }
 
     /// All that it and its descendants have used.
-    pub(super) fn used(&self) -> Usage {
-        tree::added(self.ended.map_or(Usage::default(), |(_, usage)| usage), self.orphans)
+    pub(super) fn used(&self) -> ResourceUsage {
+        tree::added(self.ended.map_or(ResourceUsage::default(), |(_, usage)| usage), self.orphans)
     }
 
     /// The most resident memory since its start: of all processes as sampled, or of one by the kernel's account, which has

@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use allocanary_sys::proc::files::{File, path};
+use allocanary_sys::proc::files::{ProcEntry, path};
 use allocanary_sys::proc::kinds::Mappings;
 use allocanary_sys::proc::smaps::MappingBytes;
 use allocanary_sys::proc::{ProcStatus, Stat, maps, pids, stat};
@@ -203,8 +203,8 @@ impl Parents {
 
 /// Kills every process of the program: the group of its first process, and all that are left below us. Waits until they
 /// are gone, and returns the resources of those that became our own children.
-pub fn end(root: u32, others: &BTreeSet<u32>) -> sys::Usage {
-    let mut used = sys::Usage::default();
+pub fn end(root: u32, others: &BTreeSet<u32>) -> sys::ResourceUsage {
+    let mut used = sys::ResourceUsage::default();
     sys::signal(root, true, libc::SIGKILL);
     // A process that forks while it is killed may leave another: until none is left.
     for round in 0..2000_u32 {
@@ -224,8 +224,8 @@ pub fn end(root: u32, others: &BTreeSet<u32>) -> sys::Usage {
 }
 
 /// The sum of what two processes used, and the most of both.
-pub fn added(one: sys::Usage, other: sys::Usage) -> sys::Usage {
-    sys::Usage {
+pub fn added(one: sys::ResourceUsage, other: sys::ResourceUsage) -> sys::ResourceUsage {
+    sys::ResourceUsage {
         minor_faults: one.minor_faults + other.minor_faults,
         major_faults: one.major_faults + other.major_faults,
         user_us: one.user_us + other.user_us,
@@ -237,7 +237,7 @@ pub fn added(one: sys::Usage, other: sys::Usage) -> sys::Usage {
 
 /// The path of a process's program; `None` if it has ended.
 pub fn program(pid: u32) -> Option<String> {
-    Some(fs::read_link(path(pid, File::Exe)).ok()?.display().to_string())
+    Some(fs::read_link(path(pid, ProcEntry::Exe)).ok()?.display().to_string())
 }
 
 /// Whether a process has mapped a file; `None` if it has ended, or may not be read.
@@ -248,7 +248,8 @@ pub fn has_mapped(pid: u32, file: &Path) -> Option<bool> {
 
 /// The path of a process's program or its name, for messages.
 pub fn name(pid: u32) -> String {
-    program(pid).unwrap_or_else(|| fs::read_to_string(path(pid, File::Comm)).unwrap_or_default().trim().to_string())
+    program(pid)
+        .unwrap_or_else(|| fs::read_to_string(path(pid, ProcEntry::Comm)).unwrap_or_default().trim().to_string())
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::fmt;
 
 /// A file, a folder or a link about a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum File {
+pub enum ProcEntry {
     /// The list of its control groups.
     Cgroup,
     /// Its name space of control groups.
@@ -31,20 +31,20 @@ pub enum File {
     Schedstat,
 }
 
-impl fmt::Display for File {
+impl fmt::Display for ProcEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            File::Cgroup => "cgroup",
-            File::CgroupSpace => "ns/cgroup",
-            File::Cmdline => "cmdline",
-            File::Comm => "comm",
-            File::Environ => "environ",
-            File::Exe => "exe",
-            File::Limits => "limits",
-            File::Mem => "mem",
-            File::MountSpace => "ns/mnt",
-            File::Root => "root",
-            File::Schedstat => "schedstat",
+            ProcEntry::Cgroup => "cgroup",
+            ProcEntry::CgroupSpace => "ns/cgroup",
+            ProcEntry::Cmdline => "cmdline",
+            ProcEntry::Comm => "comm",
+            ProcEntry::Environ => "environ",
+            ProcEntry::Exe => "exe",
+            ProcEntry::Limits => "limits",
+            ProcEntry::Mem => "mem",
+            ProcEntry::MountSpace => "ns/mnt",
+            ProcEntry::Root => "root",
+            ProcEntry::Schedstat => "schedstat",
         })
     }
 }
@@ -59,12 +59,12 @@ pub enum ThreadFile {
 }
 
 /// The path of a file about a process.
-pub fn path(pid: u32, file: File) -> String {
+pub fn path(pid: u32, file: ProcEntry) -> String {
     format!("/proc/{pid}/{file}")
 }
 
 /// The path of a file about this process.
-pub fn own_path(file: File) -> String {
+pub fn own_path(file: ProcEntry) -> String {
     format!("/proc/self/{file}")
 }
 
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn the_paths_are_those_of_this_process() {
-        use File::*;
+        use ProcEntry::*;
         let pid = std::process::id();
         for file in [Cgroup, CgroupSpace, Cmdline, Comm, Environ, Exe, Limits, Mem, MountSpace, Root] {
             let there = |path: String| std::fs::symlink_metadata(path).is_ok();

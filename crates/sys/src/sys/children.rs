@@ -12,7 +12,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Carried, HugePages, Usage};
+use super::{Carried, HugePages, ResourceUsage};
 
 /// Makes this process the new parent of all its orphaned descendants.
 pub fn adopt_orphans() {
@@ -74,7 +74,7 @@ pub fn signal(pid: u32, group: bool, signal: i32) {
 
 /// Reaps a child that has ended: its raw status, and the resources that were used by it and by the descendants for
 /// which it has waited. `None` if it still runs.
-pub fn reap(pid: u32) -> std::io::Result<Option<(i32, Usage)>> {
+pub fn reap(pid: u32) -> std::io::Result<Option<(i32, ResourceUsage)>> {
     let mut status = 0;
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
     loop {
@@ -93,7 +93,7 @@ pub fn reap(pid: u32) -> std::io::Result<Option<(i32, Usage)>> {
     }
     // SAFETY: filled above.
     let usage = unsafe { usage.assume_init() };
-    Ok(Some((status, Usage::of(&usage))))
+    Ok(Some((status, ResourceUsage::of(&usage))))
 }
 
 /// Whether a child was stopped, since the last call, because it used the terminal from the background.
@@ -137,7 +137,7 @@ impl Watched {
 
     /// Waits for its end, as [`reap`]. While it runs, `pause` is called before each sleep and returns the longest time to
     /// sleep; `None` ends the waiting. The end of the child ends the sleep.
-    pub fn wait(&self, mut pause: impl FnMut() -> Option<Duration>) -> std::io::Result<Option<(i32, Usage)>> {
+    pub fn wait(&self, mut pause: impl FnMut() -> Option<Duration>) -> std::io::Result<Option<(i32, ResourceUsage)>> {
         loop {
             if let Some(ended) = reap(self.pid)? {
                 return Ok(Some(ended));

@@ -5,7 +5,7 @@
 
 use maud::{Markup, html};
 
-use super::{Named, figure};
+use super::{CandidateName, figure};
 use crate::draw::Picture;
 use crate::report::words;
 use allocanary_measure::metrics::{Better, Metric, metric_of_all};
@@ -16,7 +16,7 @@ use allocanary_text::units::Unit;
 const MOST: usize = 6;
 
 /// The metrics of the study; without any, memory, throughput, latency and processor time. Only metrics with figures.
-pub fn all(section: &StudySection, panel: &Panel, taken: Option<usize>, named: Named) -> Vec<Picture> {
+pub fn all(section: &StudySection, panel: &Panel, taken: Option<usize>, named: CandidateName) -> Vec<Picture> {
     let mut metrics: Vec<&Metric> =
         section.about.metrics.iter().filter(|metric| metric.better != Better::Neither).collect();
     if metrics.is_empty() {
@@ -26,7 +26,7 @@ pub fn all(section: &StudySection, panel: &Panel, taken: Option<usize>, named: N
 }
 
 /// The bars of one metric; `None` if no candidate has a figure, or all of them are 0.
-fn bars(panel: &Panel, metric: &Metric, taken: Option<usize>, named: Named) -> Option<Picture> {
+fn bars(panel: &Panel, metric: &Metric, taken: Option<usize>, named: CandidateName) -> Option<Picture> {
     let found: Vec<Option<MedianEstimate>> = panel.lines.iter().map(|line| figure(line, 0, &metric.name)).collect();
     let most = found.iter().flatten().map(|one| one.high.max(one.median)).fold(0.0, f64::max);
     if most <= 0.0 {

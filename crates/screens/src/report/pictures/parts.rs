@@ -2,14 +2,14 @@
 
 use maud::{Markup, html};
 
-use super::Named;
+use super::CandidateName;
 use crate::draw::{Picture, class_of};
 use crate::report::{anatomies, words};
 use allocanary_measure::summary::anatomy::PARTS;
 use allocanary_measure::summary::{Anatomy, Panel};
 
 /// The bars of one column. The caption says how the recommended candidate's memory differs from the first one's.
-pub fn parts(panel: &Panel, column: usize, taken: Option<usize>, named: Named) -> Option<Picture> {
+pub fn parts(panel: &Panel, column: usize, taken: Option<usize>, named: CandidateName) -> Option<Picture> {
     let found = anatomies::at(panel, column);
     let most = found.iter().map(|(_, _, anatomy)| anatomy.rss).fold(0.0, f64::max);
     if found.is_empty() || most.is_nan() || most <= 0.0 {

@@ -10,7 +10,7 @@ use super::runtime::Runtime;
 use super::taken::RuntimeMemory;
 use allocanary_rows::Cell;
 use allocanary_rows::sample::{Failure, FailureKind};
-use allocanary_sys::proc::files::{File, path};
+use allocanary_sys::proc::files::{ProcEntry, path};
 
 /// A process, as its runtime sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,14 +44,15 @@ const WITH_VALUE: [&str; 10] = [
 impl RuntimeView {
     /// Reads a process; `None` if it has ended.
     pub fn read(pid: u32, found: &ProgramRuntime) -> Option<RuntimeView> {
-        let texts = |file: File| -> Option<Vec<String>> {
+        let texts = |file: ProcEntry| -> Option<Vec<String>> {
             let bytes = fs::read(path(pid, file)).ok().filter(|bytes| !bytes.is_empty())?;
             Some(bytes.split(|byte| *byte == 0).map(|text| String::from_utf8_lossy(text).into_owned()).collect())
         };
         let pair = |text: String| text.split_once('=').map(|(name, value)| (name.to_string(), value.to_string()));
-        let (variables, words) = (texts(File::Environ)?.into_iter().filter_map(pair).collect(), texts(File::Cmdline)?);
+        let (variables, words) =
+            (texts(ProcEntry::Environ)?.into_iter().filter_map(pair).collect(), texts(ProcEntry::Cmdline)?);
         // A wrapper is another program.
-        let is_it = || fs::read_link(path(pid, File::Exe)).is_ok_and(|file| file == found.file);
+        let is_it = || fs::read_link(path(pid, ProcEntry::Exe)).is_ok_and(|file| file == found.file);
         let taken = found.traits.globals.as_ref().filter(|_| is_it()).and_then(|globals| globals.read(pid));
         Some(RuntimeView { pid, variables, words, taken })
     }

@@ -28,7 +28,7 @@ pub struct RuntimeMemory {
 impl Globals {
     /// Reads a process; `None` if it may not be read, or if its runtime has not begun.
     pub fn read(&self, pid: u32) -> Option<RuntimeMemory> {
-        let memory = File::open(path(pid, files::File::Mem)).ok()?;
+        let memory = File::open(path(pid, files::ProcEntry::Mem)).ok()?;
         let (mut controller, mut procs) = ([0; 16], [0; 4]);
         memory.read_exact_at(&mut controller, self.controller).ok()?;
         memory.read_exact_at(&mut procs, self.procs).ok()?;
