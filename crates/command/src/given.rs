@@ -9,7 +9,7 @@ use allocanary_rows::provenance::Built;
 
 /// Checks the settings of a preload, by its own parser: those of an allocator, or `None` for the preload that only samples. Out: the
 /// part that is wrong, and what was wanted.
-pub type Check = fn(&str, Option<&InCode>) -> Result<(), (&'static str, &'static str)>;
+pub type SettingsCheck = fn(&str, Option<&InCode>) -> Result<(), (&'static str, &'static str)>;
 
 /// What the binary hands in.
 pub struct BinaryParts {
@@ -24,7 +24,7 @@ pub struct BinaryParts {
     /// What its cells read.
     pub readings: fn() -> Vec<ReadingDescription>,
     /// Checks the settings of its preloads.
-    pub check_settings: Check,
+    pub check_settings: SettingsCheck,
 }
 
 static GIVEN: OnceLock<BinaryParts> = OnceLock::new();

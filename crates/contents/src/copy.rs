@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::ops::Range;
 
-use allocanary_heap::{Fact, Mapping, Memory, PAGE, Pages, ThreadId};
+use allocanary_heap::{Fact, Mapping, Memory, PAGE, PageStates, ThreadId};
 
 /// The most that is copied in one read.
 pub const PIECE: u64 = 4 << 20;
@@ -215,7 +215,7 @@ impl Memory for Copy<'_> {
         self.memory.threads()
     }
 
-    fn pages(&self) -> &Pages {
+    fn pages(&self) -> &PageStates {
         self.memory.pages()
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use allocanary_heap::{HeapBlock, Mapping, Memory, PAGE, Pages, ThreadId};
+use allocanary_heap::{HeapBlock, Mapping, Memory, PAGE, PageStates, ThreadId};
 
 use crate::blocks::Blocks;
 use crate::copy::{Copy, Room};
@@ -14,7 +14,7 @@ use crate::roots::{Root, RootKind};
 #[derive(Default)]
 pub struct FakeHeap {
     mappings: Vec<Mapping>,
-    pages: Pages,
+    pages: PageStates,
     bytes: BTreeMap<u64, Vec<u8>>,
 }
 
@@ -25,7 +25,7 @@ impl FakeHeap {
             mappings.iter().map(|(at, bytes)| format!("{at:x}-{:x} rw-p 0 00:0 0 \n", at + bytes)).collect();
         let mut made = FakeHeap { mappings: allocanary_heap::parse_maps(&maps), ..FakeHeap::default() };
         for &(from, bytes) in mappings {
-            made.pages.push(allocanary_heap::Run {
+            made.pages.push(allocanary_heap::PageRun {
                 from,
                 to: from + bytes,
                 state: allocanary_heap::PageState::Resident,
@@ -73,7 +73,7 @@ impl Memory for FakeHeap {
         &[]
     }
 
-    fn pages(&self) -> &Pages {
+    fn pages(&self) -> &PageStates {
         &self.pages
     }
 

@@ -82,10 +82,10 @@ pub fn notices(memory: &dyn Memory) -> Vec<Notice> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use allocanary_heap::{PAGE, PageState, Pages, Run, ThreadId};
+    use allocanary_heap::{PAGE, PageRun, PageState, PageStates, ThreadId};
 
     /// A file's data with a notice in them, and a page that is not resident.
-    struct Data(Vec<Mapping>, Pages, Vec<u8>);
+    struct Data(Vec<Mapping>, PageStates, Vec<u8>);
 
     impl Data {
         /// Puts the notice across the boundary of two pages.
@@ -97,8 +97,8 @@ mod tests {
             let (from, to) = (0x10000, 0x10000 + length as u64 + PAGE);
             let mapping =
                 Mapping { from, to, readable: true, writable: true, inode: 7, name: "/a".into(), ..Mapping::default() };
-            let mut pages = Pages::default();
-            pages.push(Run { from, to: to - PAGE, state: PageState::Resident });
+            let mut pages = PageStates::default();
+            pages.push(PageRun { from, to: to - PAGE, state: PageState::Resident });
             let mut bytes = vec![0; length];
             let notice = [&MARK[..], &(text.len() as u32).to_le_bytes(), text.as_bytes()].concat();
             bytes[place..][..notice.len()].copy_from_slice(&notice);
@@ -113,7 +113,7 @@ mod tests {
         fn threads(&self) -> &[ThreadId] {
             &[]
         }
-        fn pages(&self) -> &Pages {
+        fn pages(&self) -> &PageStates {
             &self.1
         }
         fn read(&self, at: u64, into: &mut [u8]) -> bool {

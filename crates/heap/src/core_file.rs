@@ -22,9 +22,9 @@ use object::elf::{
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::read::{ReadCache, ReadRef};
 
-use crate::Run;
+use crate::PageRun;
 use crate::sparse::stored;
-use crate::{Mapping, Memory, PAGE, PageState, Pages, ThreadId};
+use crate::{Mapping, Memory, PAGE, PageState, PageStates, ThreadId};
 
 /// The memory that a core file has.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ pub struct CoreFile {
     /// The mapped files that could be opened and begin with the same page as in the process.
     files: BTreeMap<u64, Rc<Opened>>,
     threads: Vec<ThreadId>,
-    pages: Pages,
+    pages: PageStates,
     /// The process.
     pub pid: u32,
     /// Its name.
@@ -152,7 +152,7 @@ impl CoreFile {
             places,
             files: BTreeMap::new(),
             threads,
-            pages: Pages::default(),
+            pages: PageStates::default(),
             pid,
             name,
             executable,
@@ -204,9 +204,9 @@ impl CoreFile {
     }
 
     /// The pages of private writable mappings that have a byte other than zero.
-    fn full_pages(&self) -> Pages {
+    fn full_pages(&self) -> PageStates {
         const PIECE: u64 = 1 << 20;
-        let mut pages = Pages::default();
+        let mut pages = PageStates::default();
         let mut bytes = vec![0; PIECE as usize];
         for (mapping, (at, there)) in self.mappings.iter().zip(&self.places) {
             if !mapping.writable {
@@ -225,7 +225,7 @@ impl CoreFile {
                     for (number, page) in (0..).zip(bytes.chunks_exact(PAGE as usize)) {
                         let from = mapping.from + (place - at) + number * PAGE;
                         if page.iter().any(|byte| *byte != 0) {
-                            pages.push(Run { from, to: from + PAGE, state: PageState::Resident });
+                            pages.push(PageRun { from, to: from + PAGE, state: PageState::Resident });
                         }
                     }
                 }
@@ -307,7 +307,7 @@ impl Memory for CoreFile {
         &self.threads
     }
 
-    fn pages(&self) -> &Pages {
+    fn pages(&self) -> &PageStates {
         &self.pages
     }
 

@@ -1,7 +1,7 @@
 //! Counts the bytes of each mapping. In: the states of its pages, and the text of `/proc/PID/smaps` if exact shares are
 //! requested. Out: the counts of each mapping, in the order of the addresses.
 
-use crate::{PageState, Pages};
+use crate::{PageState, PageStates};
 use allocanary_sys::proc::maps::MapsEntry;
 use allocanary_sys::proc::smaps::{self, MappingBytes};
 use allocanary_text::parts::in_proportion;
@@ -26,7 +26,7 @@ pub struct MappingCount {
 }
 
 /// Counts the pages of mappings.
-pub fn counted(mappings: &[Mapping], pages: &Pages) -> Vec<MappingCount> {
+pub fn counted(mappings: &[Mapping], pages: &PageStates) -> Vec<MappingCount> {
     let count = |mapping: &Mapping| {
         let mut counted = MappingCount { mapping: mapping.clone(), ..MappingCount::default() };
         for run in pages.within(mapping.from, mapping.to) {
@@ -90,7 +90,7 @@ pub(crate) fn counted_of(fake: &allocanary_walkers::fake::FakeMemory) -> Vec<Map
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Run;
+    use crate::PageRun;
 
     #[test]
     fn each_count_belongs_to_the_mapping_above_it() {
@@ -105,10 +105,10 @@ mod tests {
 
     #[test]
     fn pages_are_counted_and_what_was_not_read_is_not_known() {
-        let mut pages = Pages::default();
+        let mut pages = PageStates::default();
         let states = [PageState::Resident, PageState::Huge, PageState::Zero, PageState::Swapped, PageState::Resident];
         for (from, state) in (0x1000..).step_by(0x1000).zip(states) {
-            pages.push(Run { from, to: from + 0x1000, state });
+            pages.push(PageRun { from, to: from + 0x1000, state });
         }
         let mapping = Mapping { from: 0x1000, to: 0x5000, ..Mapping::default() };
         let mut all = counted(std::slice::from_ref(&mapping), &pages);

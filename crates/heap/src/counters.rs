@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use allocanary_process::{ProcFile, open};
-pub use allocanary_walkers::counters::{CounterPlace, Counters, MemoryReader, locate};
+pub use allocanary_walkers::counters::{AllocatorCounters, CounterPlace, MemoryReader, locate};
 
 use crate::states::WORD_PRESENT;
 use crate::{LiveProcess, PAGE, ProcessTrouble};

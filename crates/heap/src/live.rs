@@ -9,10 +9,10 @@ use std::time::Instant;
 
 use allocanary_process::{Opened, ProcFile, ProcessFiles, ProcessTrouble, open, text, threads};
 
-use crate::Run;
+use crate::PageRun;
 use crate::copies::{self, Ended, Range};
 use crate::states::states;
-use crate::{Fact, KernelCounts, Mapping, Memory, PAGE, PageState, Pages, Piece, ThreadId, files, parse_maps};
+use crate::{Fact, KernelCounts, Mapping, Memory, PAGE, PageState, PageStates, Piece, ThreadId, files, parse_maps};
 
 /// From the thread pointer to the list of robust locks, in every glibc on x86-64 from 2.27 on.
 const FROM_POINTER_TO_ROBUST_LIST: u64 = 0x2e0;
@@ -24,7 +24,7 @@ pub struct LiveProcess {
     pid: u32,
     mappings: Vec<Mapping>,
     threads: Vec<ThreadId>,
-    pages: Pages,
+    pages: PageStates,
     kernel: [KernelCounts; 2],
     until: Option<Instant>,
     late: Cell<bool>,
@@ -96,15 +96,15 @@ impl LiveProcess {
             PageState::Unclear => (run.from..run.to).step_by(PAGE as usize).map(|at| self.cleared(at)).collect(),
             _ => vec![run],
         });
-        let mut clear = Pages::default();
+        let mut clear = PageStates::default();
         pages.for_each(|run| clear.push(run));
         self.pages = clear;
     }
 
-    fn cleared(&self, at: u64) -> Run {
+    fn cleared(&self, at: u64) -> PageRun {
         let mut bytes = [0; PAGE as usize];
         let full = self.copy(at, &mut bytes) && bytes.iter().any(|&byte| byte != 0);
-        Run { from: at, to: at + PAGE, state: if full { PageState::Resident } else { PageState::Unclear } }
+        PageRun { from: at, to: at + PAGE, state: if full { PageState::Resident } else { PageState::Unclear } }
     }
 
     /// The thread pointer of a thread. glibc tells the kernel where the thread's list of robust locks begins. This list
@@ -216,7 +216,7 @@ impl Memory for LiveProcess {
         &self.threads
     }
 
-    fn pages(&self) -> &Pages {
+    fn pages(&self) -> &PageStates {
         &self.pages
     }
 
@@ -281,7 +281,7 @@ impl Memory for LiveProcess {
 ///
 /// Reading the states takes a while, and memory grows during this time. So the states of new ranges are read once more
 /// at the end.
-fn looked_at(pid: u32, until: Option<Instant>) -> Result<(Vec<Mapping>, Pages), (&'static str, io::Error)> {
+fn looked_at(pid: u32, until: Option<Instant>) -> Result<(Vec<Mapping>, PageStates), (&'static str, io::Error)> {
     let maps = || {
         let text = text(pid, ProcFile::Maps).map_err(|error| ("reading its mappings", error))?;
         Ok(parse_maps(text))

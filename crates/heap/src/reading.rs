@@ -5,7 +5,9 @@ use allocanary_process::status;
 use serde::{Deserialize, Serialize};
 
 use crate::others::{self, Area, Sight};
-use crate::{Check, Mapping, MappingCount, Memory, PAGE, Pages, Part, Parts, Stretch, Subject, Unknown, Walk};
+use crate::{
+    ArenaStretch, CountCheck, Mapping, MappingCount, Memory, PAGE, PageStates, Part, Parts, Subject, Unknown, Walk,
+};
 use allocanary_text::parts::in_proportion;
 
 /// The version of saved readings. A reader refuses later versions.
@@ -110,7 +112,7 @@ pub struct Heap {
     /// A histogram: how many resident pages have no live bytes, up to 256, up to 512, and so on.
     pub live_in_a_page: Vec<u64>,
     /// The comparisons with the allocator's own counts.
-    pub checks: Vec<Check>,
+    pub checks: Vec<CountCheck>,
     /// The number of places that cannot be a block.
     pub breaks: u64,
     /// The bytes that were skipped at these places, or because what says where they end could not be read.
@@ -141,7 +143,7 @@ pub struct HeapMap {
     #[serde(rename = "stretch_bytes")]
     pub bytes: u64,
     /// The stretches that have resident memory.
-    pub stretches: Vec<Stretch>,
+    pub stretches: Vec<ArenaStretch>,
     /// The names of the arenas. A stretch names its arena by the index in this list.
     pub arenas: Vec<String>,
 }
@@ -281,7 +283,7 @@ struct Claims(Vec<(u64, u64)>);
 
 impl Claims {
     /// The resident bytes of a mapping that belong to heaps.
-    fn divided(&self, mapping: &Mapping, pages: &Pages) -> u64 {
+    fn divided(&self, mapping: &Mapping, pages: &PageStates) -> u64 {
         let first = self.0.partition_point(|(_, to)| *to <= mapping.from);
         let within = self.0[first..].iter().take_while(|(from, _)| *from < mapping.to);
         within.map(|(from, to)| pages.resident((*from).max(mapping.from), (*to).min(mapping.to))).sum()
@@ -355,7 +357,7 @@ impl Claims {
 
 impl Heap {
     /// Fills in the fields that only a divided heap has.
-    fn divide(&mut self, walk: &Walk, mut arenas: Vec<Parts>, lazy: u64, pages: &Pages) {
+    fn divide(&mut self, walk: &Walk, mut arenas: Vec<Parts>, lazy: u64, pages: &PageStates) {
         // The kernel counts lazily freed pages only for each mapping. They are whole pages, so they are among the kept
         // ones.
         let kept: u64 = arenas.iter().map(|parts| parts.of(Part::FreePages)).sum();

@@ -12,13 +12,13 @@ use allocanary_process::{HostFile, ProcFile, kernel, open};
 
 use crate::pace::Pace;
 use crate::states::{WORD_EXCLUSIVE, WORD_FRAME, WORD_PRESENT, each_word};
-use crate::{MappingCount, PAGE, Pages};
+use crate::{MappingCount, PAGE, PageStates};
 
 /// Adds the shares. If they cannot be read, the error says why, and no mapping gets a share.
 pub(crate) fn by_pages(
     pid: u32,
     counted: &mut [MappingCount],
-    pages: &Pages,
+    pages: &PageStates,
     until: Option<Instant>,
 ) -> io::Result<()> {
     let pagemap = open(pid, ProcFile::Pagemap)?;

@@ -13,26 +13,26 @@ use std::time::{Duration, Instant};
 
 use allocanary_process::{ProcFile, open, text};
 
-use crate::Run;
+use crate::PageRun;
 use crate::pace::{PIECE, Pace};
-use crate::{Mapping, MappingCount, PAGE, PageState, Pages, parse_smaps};
+use crate::{Mapping, MappingCount, PAGE, PageState, PageStates, parse_smaps};
 
 /// The states of the pages of mappings. A mapping that has ended has none. After the time `until`, this is an error.
-pub(crate) fn states(pid: u32, mappings: &[Mapping], until: Option<Instant>) -> io::Result<Pages> {
+pub(crate) fn states(pid: u32, mappings: &[Mapping], until: Option<Instant>) -> io::Result<PageStates> {
     let pagemap = open(pid, ProcFile::Pagemap)?;
     let mut pace = Pace::until(until);
     // No process has pages of its own in the kernel's mapping at the end of all addresses.
     let mappings = || mappings.iter().filter(|one| one.name != "[vsyscall]");
     // Kernels before 6.16 do not tell guards, and those before 6.7 have no scan.
     for wanted in [CATEGORIES | GUARD, CATEGORIES] {
-        let mut pages = Pages::default();
+        let mut pages = PageStates::default();
         let scanned = spans(mappings()).iter().try_for_each(|span| scan(&pagemap, span, wanted, &mut pace, &mut pages));
         match scanned {
             Err(error) if is_missing(&error) => {}
             done => return done.map(|()| pages),
         }
     }
-    let mut pages = Pages::default();
+    let mut pages = PageStates::default();
     let mut counted = Vec::new();
     for mapping in mappings() {
         let is_large = mapping.bytes() > LARGE;
@@ -126,7 +126,7 @@ const RANGE: u64 = 64 << 20;
 const MOST_RANGE: u64 = 4 << 30;
 const QUICK: Duration = Duration::from_micros(20);
 
-fn scan(pagemap: &fs::File, span: &Span, wanted: u64, pace: &mut Pace, pages: &mut Pages) -> io::Result<()> {
+fn scan(pagemap: &fs::File, span: &Span, wanted: u64, pace: &mut Pace, pages: &mut PageStates) -> io::Result<()> {
     let mut regions = [Region::default(); 512];
     let (mut start, mut range) = (span.from, RANGE);
     while start < span.to {
@@ -160,7 +160,7 @@ fn scan(pagemap: &fs::File, span: &Span, wanted: u64, pace: &mut Pace, pages: &m
                 bits if bits & HUGE != 0 => PageState::Huge,
                 _ => PageState::Resident,
             };
-            pages.push(Run { from: region.start, to: region.end, state });
+            pages.push(PageRun { from: region.start, to: region.end, state });
         }
         if scan.walk_end <= start {
             break;
@@ -180,7 +180,7 @@ pub(crate) const WORD_FRAME: u64 = (1 << 55) - 1;
 
 /// Reads a word for each page. A page that belongs neither to a file nor to one process alone may be the page of
 /// zeroes.
-fn read(pagemap: &fs::File, mapping: &Mapping, pace: &mut Pace, pages: &mut Pages) -> io::Result<()> {
+fn read(pagemap: &fs::File, mapping: &Mapping, pace: &mut Pace, pages: &mut PageStates) -> io::Result<()> {
     each_word(pagemap, mapping.from, mapping.to, pace, |at, word| {
         let state = match word {
             word if word & WORD_GUARD != 0 => Some(PageState::Guard),
@@ -191,7 +191,7 @@ fn read(pagemap: &fs::File, mapping: &Mapping, pace: &mut Pace, pages: &mut Page
             _ => Some(PageState::Resident),
         };
         if let Some(state) = state {
-            pages.push(Run { from: at, to: at + PAGE, state });
+            pages.push(PageRun { from: at, to: at + PAGE, state });
         }
     })
 }
@@ -260,9 +260,9 @@ mod tests {
         let mut mapping = parse_maps(&text).into_iter().find(|one| one.from <= from && from < one.to).unwrap();
         (mapping.from, mapping.to) = (from, from + COUNT as u64 * PAGE);
         let pagemap = fs::File::open("/proc/self/pagemap").unwrap();
-        let mut words = Pages::default();
+        let mut words = PageStates::default();
         read(&pagemap, &mapping, &mut Pace::until(None), &mut words).unwrap();
-        let mut scanned = Pages::default();
+        let mut scanned = PageStates::default();
         let span = Span { from: mapping.from, to: mapping.to, shared: false };
         match scan(&pagemap, &span, CATEGORIES, &mut Pace::until(None), &mut scanned) {
             Err(error) => assert!(is_missing(&error), "{error}"),
@@ -304,6 +304,6 @@ mod tests {
     fn is_told() -> bool {
         let pagemap = fs::File::open("/proc/self/pagemap").unwrap();
         let span = Span { from: PAGE, to: 2 * PAGE, shared: false };
-        scan(&pagemap, &span, CATEGORIES | GUARD, &mut Pace::until(None), &mut Pages::default()).is_ok()
+        scan(&pagemap, &span, CATEGORIES | GUARD, &mut Pace::until(None), &mut PageStates::default()).is_ok()
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use allocanary_heap::counters::{CounterPlace, Counters};
+use allocanary_heap::counters::{AllocatorCounters, CounterPlace};
 use allocanary_rows::fleet::{Part, Parts};
 use allocanary_sys::proc::{ProcStatus, Stat};
 
@@ -92,8 +92,8 @@ pub fn seen(live: u64) -> LookReply {
     LookReply { identity, counters: Some(vec![counters()]), heap, problem: String::new() }
 }
 
-fn counters() -> Counters {
-    Counters { arenas: 8, mapped: Some(MIB), mmapped: Some(0), ..Counters::default() }
+fn counters() -> AllocatorCounters {
+    AllocatorCounters { arenas: 8, mapped: Some(MIB), mmapped: Some(0), ..AllocatorCounters::default() }
 }
 
 /// What is seen of a process.

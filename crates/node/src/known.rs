@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use allocanary_heap::counters::Counters;
+use allocanary_heap::counters::AllocatorCounters;
 use allocanary_rows::fleet::{Bound, ContainerState, Follows, Part, Parts};
 
 use crate::group::Membership;
@@ -37,7 +37,7 @@ pub struct ProcessRecord {
     /// Its allocators, once they were looked for.
     pub identity: Option<ProcessIdentity>,
     /// What its allocators count. `None` if they did not answer at the last count.
-    pub counters: Option<Vec<Counters>>,
+    pub counters: Option<Vec<AllocatorCounters>>,
     /// Whether the question for its counters took too long: they are not asked again before its next reading.
     pub is_stuck: bool,
     /// Its heap and when it was read, in milliseconds since 1970.
@@ -154,7 +154,7 @@ fn row(place: &Membership, all: &[&ProcessRecord], names: &PodNames, charged: Ch
     row.arenas = all.iter().filter_map(|one| arenas(one)).max();
     // A sum over some of them would go up and down with who answers.
     if all.iter().filter(|one| one.has_counters()).all(|one| one.counters.is_some()) {
-        let sum = |of: fn(&Counters) -> Option<u64>| {
+        let sum = |of: fn(&AllocatorCounters) -> Option<u64>| {
             let all = all.iter().filter_map(|one| one.counters.as_ref()).flatten();
             all.filter_map(of).reduce(|one, more| one.saturating_add(more))
         };
@@ -338,18 +338,20 @@ mod tests {
 
     #[test]
     fn counters_are_told_if_all_that_have_some_answer() {
-        use allocanary_heap::counters::{CounterPlace, Counters};
+        use allocanary_heap::counters::{AllocatorCounters, CounterPlace};
         let text = r#"{"glibc":{"main":1,"bins":96,"mapped":null}}"#;
         let place: CounterPlace = serde_json::from_str(text).unwrap();
         let with = |mapped: Option<u64>| {
             let mut one = known("glibc", 1 << 20, 0);
             one.identity.as_mut().unwrap().places = vec![place.clone()];
-            one.counters = mapped.map(|bytes| vec![Counters { arenas: 1, mapped: Some(bytes), ..Counters::default() }]);
+            one.counters = mapped.map(|bytes| {
+                vec![AllocatorCounters { arenas: 1, mapped: Some(bytes), ..AllocatorCounters::default() }]
+            });
             one
         };
         assert_eq!(one(vec![with(Some(5)), with(Some(7)), known("go", 1 << 20, 0)]).mapped, Some(12));
         assert_eq!(one(vec![with(Some(5)), with(None)]).mapped, None, "half of it is not the sum");
-        let none = ProcessRecord { counters: Some(vec![Counters::default()]), ..known("go", 1 << 20, 0) };
+        let none = ProcessRecord { counters: Some(vec![AllocatorCounters::default()]), ..known("go", 1 << 20, 0) };
         assert_eq!(one(vec![none]).arenas, None, "an allocator without arenas has no count of them");
     }
 

@@ -9,7 +9,7 @@ use allocanary_doctor::host::Surroundings;
 use allocanary_doctor::process::ProcessFacts;
 use allocanary_doctor::remedies::{Gives, Remedy, remedies};
 use allocanary_doctor::{Flavour, VariableEffect};
-use allocanary_heap::counters::{self, CounterPlace, Counters, Remote};
+use allocanary_heap::counters::{self, AllocatorCounters, CounterPlace, Remote};
 use allocanary_heap::{LiveProcess, ReadMode, Reading, Shares, take_with};
 use allocanary_profile::reader::is_profiled;
 use allocanary_rows::fleet::{Bound, Follows, Parts};
@@ -38,7 +38,7 @@ pub struct LookReply {
     /// Its allocators.
     pub identity: ProcessIdentity,
     /// What they count. `None` if one of them did not answer.
-    pub counters: Option<Vec<Counters>>,
+    pub counters: Option<Vec<AllocatorCounters>>,
     /// Its heap, if it could be read.
     pub heap: Option<HeapState>,
     /// Why it could not; empty if it could.
@@ -90,7 +90,7 @@ pub struct CounterReply {
     /// Whether its memory may be read. `None` if it has ended, or the time was over before it was its turn.
     pub may_read: Option<bool>,
     /// What its allocators count. `None` if one of them did not answer.
-    pub counters: Option<Vec<Counters>>,
+    pub counters: Option<Vec<AllocatorCounters>>,
 }
 
 /// Why there is no profile of a process, a sentence.

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-pub use crate::counts::{Counters, MemoryReader};
+pub use crate::counts::{AllocatorCounters, MemoryReader};
 use crate::{Memory, jemalloc, system};
 
 /// Where an allocator of a process has its counters.
@@ -20,7 +20,7 @@ pub enum CounterPlace {
 
 impl CounterPlace {
     /// What the counters say now. `None` if they are no longer there, as after an exec, or the process has ended.
-    pub fn read(&self, source: &impl MemoryReader) -> Option<Counters> {
+    pub fn read(&self, source: &impl MemoryReader) -> Option<AllocatorCounters> {
         match self {
             CounterPlace::Glibc(place) => place.read(source),
             CounterPlace::Jemalloc(place) => place.read(source),

@@ -6,7 +6,7 @@ use crate::Memory;
 
 /// What an allocator counts. `None` is what it does not count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counters {
+pub struct AllocatorCounters {
     /// Arenas.
     pub arenas: u64,
     /// Bytes that it has from the kernel.

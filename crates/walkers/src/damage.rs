@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use crate::fake::FakeMemory;
-use crate::{Check, Memory, Walk, Walker};
+use crate::{CountCheck, Memory, Walk, Walker};
 
 /// Damage: which of the written words, by what kind of value, at which of its bytes.
 pub type Damage = Vec<(prop::sample::Index, u8, u64)>;
@@ -32,7 +32,7 @@ pub fn walk_damaged(walker: &Walker, mut fake: FakeMemory, damage: Damage) {
     let Some(Ok(walk)) = (walker.walk)(&fake).pop() else { return };
     let taken = |walk: &Walk| walk.live + walk.cached;
     let right = taken(&walk).abs_diff(taken(&whole)) <= taken(&whole) / 50;
-    let agree = |(now, before): (&Check, &Check)| now.wanted == now.found || now == before;
+    let agree = |(now, before): (&CountCheck, &CountCheck)| now.wanted == now.found || now == before;
     let counted = walk.checks.len() == whole.checks.len() && walk.checks.iter().zip(&whole.checks).all(agree);
     assert!(right || walk.breaks > 0 || !counted, "{} became {} without a warning", taken(&whole), taken(&walk));
 }

@@ -3,8 +3,8 @@
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::pages::Run;
-use crate::{Mapping, Memory, PAGE, PageState, Pages, ThreadId, parse_maps};
+use crate::pages::PageRun;
+use crate::{Mapping, Memory, PAGE, PageState, PageStates, ThreadId, parse_maps};
 
 /// The memory of a process that never was. What nobody wrote is zero.
 #[derive(Default)]
@@ -14,7 +14,7 @@ pub struct FakeMemory {
     /// Its threads.
     pub threads: Vec<ThreadId>,
     /// The states of its pages.
-    pub pages: Pages,
+    pub pages: PageStates,
     bytes: BTreeMap<u64, Box<[u8; PAGE as usize]>>,
     touched: BTreeSet<u64>,
     swapped: BTreeSet<u64>,
@@ -29,9 +29,9 @@ impl FakeMemory {
     /// Mappings from lines of `/proc/PID/maps`. All private memory that can be written is resident.
     pub fn of(maps: &str) -> FakeMemory {
         let mappings = parse_maps(maps);
-        let mut pages = Pages::default();
+        let mut pages = PageStates::default();
         for one in mappings.iter().filter(|one| one.writable && !one.shared) {
-            pages.push(Run { from: one.from, to: one.to, state: PageState::Resident });
+            pages.push(PageRun { from: one.from, to: one.to, state: PageState::Resident });
         }
         FakeMemory { mappings, pages, ..FakeMemory::default() }
     }
@@ -108,14 +108,14 @@ impl FakeMemory {
 
     /// Tells the states of the pages, after all has been written.
     pub fn done(mut self) -> FakeMemory {
-        self.pages = Pages::default();
+        self.pages = PageStates::default();
         for page in &self.touched {
             let state = match page {
                 page if self.guards.contains(page) => PageState::Guard,
                 page if self.swapped.contains(page) => PageState::Swapped,
                 _ => PageState::Resident,
             };
-            self.pages.push(Run { from: page * PAGE, to: (page + 1) * PAGE, state });
+            self.pages.push(PageRun { from: page * PAGE, to: (page + 1) * PAGE, state });
         }
         self
     }
@@ -136,7 +136,7 @@ impl Memory for FakeMemory {
         &self.threads
     }
 
-    fn pages(&self) -> &Pages {
+    fn pages(&self) -> &PageStates {
         &self.pages
     }
 

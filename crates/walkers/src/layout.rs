@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Memory, OF_HEAP, PAGE, PageState, Pages, Part, Parts};
+use crate::{Memory, OF_HEAP, PAGE, PageState, PageStates, Part, Parts};
 
 /// What a walk finds at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ struct Row {
 }
 
 impl Region {
-    fn new(pages: &Pages, from: u64, to: u64, arena: u32) -> Region {
+    fn new(pages: &PageStates, from: u64, to: u64, arena: u32) -> Region {
         let mut rows: Vec<Row> = Vec::new();
         let mut count = 0;
         for run in pages.within(from, to).filter(|run| run.state.is_resident()) {
@@ -90,7 +90,7 @@ impl Region {
 /// A stretch of addresses of one arena. It is saved as a list: its address, its arena, and the bytes of each part of a heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "Vec<u64>", try_from = "Vec<u64>")]
-pub struct Stretch {
+pub struct ArenaStretch {
     /// Its first address.
     pub from: u64,
     /// Its arena.
@@ -99,17 +99,17 @@ pub struct Stretch {
     pub parts: Parts,
 }
 
-impl From<Stretch> for Vec<u64> {
-    fn from(stretch: Stretch) -> Vec<u64> {
+impl From<ArenaStretch> for Vec<u64> {
+    fn from(stretch: ArenaStretch) -> Vec<u64> {
         let head = [stretch.from, stretch.arena.into()];
         head.into_iter().chain(OF_HEAP.map(|part| stretch.parts.of(part))).collect()
     }
 }
 
-impl TryFrom<Vec<u64>> for Stretch {
+impl TryFrom<Vec<u64>> for ArenaStretch {
     type Error = String;
 
-    fn try_from(list: Vec<u64>) -> Result<Stretch, String> {
+    fn try_from(list: Vec<u64>) -> Result<ArenaStretch, String> {
         let [from, arena, bytes @ ..] = list.as_slice() else { return Err("a stretch has no address".into()) };
         if bytes.len() != OF_HEAP.len() {
             return Err(format!("a stretch has {} parts, wanted {}", bytes.len(), OF_HEAP.len()));
@@ -117,7 +117,7 @@ impl TryFrom<Vec<u64>> for Stretch {
         let mut parts = Parts::default();
         OF_HEAP.into_iter().zip(bytes).for_each(|(part, bytes)| parts.add(part, *bytes));
         let arena = u32::try_from(*arena).map_err(|_| format!("a stretch has arena {arena}"))?;
-        Ok(Stretch { from: *from, arena, parts })
+        Ok(ArenaStretch { from: *from, arena, parts })
     }
 }
 
@@ -146,7 +146,7 @@ pub struct HeapBlock {
 impl Layout {
     /// Pages that an arena has from the kernel, rounded out to whole pages; `pages` tells which of them are resident. Where they
     /// overlap a region that is there, that one keeps its pages. Returns whether the whole region is new.
-    pub fn region(&mut self, pages: &Pages, from: u64, to: u64, arena: u32) -> bool {
+    pub fn region(&mut self, pages: &PageStates, from: u64, to: u64, arena: u32) -> bool {
         let (mut from, to) = (from / PAGE * PAGE, to.saturating_add(PAGE - 1) / PAGE * PAGE);
         let mut whole = true;
         while from < to {
@@ -219,7 +219,7 @@ impl Layout {
     }
 
     /// The resident bytes of each arena below `arenas`, by part.
-    pub fn parts(&self, pages: &Pages, arenas: u32) -> Vec<Parts> {
+    pub fn parts(&self, pages: &PageStates, arenas: u32) -> Vec<Parts> {
         let mut sums = vec![Parts::default(); arenas as usize];
         self.each_resident(pages, |region, _, page, state| {
             if let Some(sum) = sums.get_mut(region.arena as usize) {
@@ -230,7 +230,7 @@ impl Layout {
     }
 
     /// How many resident pages have how many live bytes: 17 counts, for no live byte, for up to 256, up to 512, and so on.
-    pub fn live_in_a_page(&self, pages: &Pages) -> [u64; 17] {
+    pub fn live_in_a_page(&self, pages: &PageStates) -> [u64; 17] {
         let mut counts = [0; 17];
         self.each_resident(pages, |_, _, page, _| counts[usize::from(page.live.div_ceil(256)).min(16)] += 1);
         counts
@@ -238,19 +238,19 @@ impl Layout {
 
     /// The resident bytes by part of each stretch of addresses that has any, in the order of their addresses. A stretch begins at
     /// a multiple of `bytes`, and one that two arenas have is there twice.
-    pub fn stretches(&self, pages: &Pages, bytes: u64) -> Vec<Stretch> {
-        let mut all: Vec<Stretch> = Vec::new();
+    pub fn stretches(&self, pages: &PageStates, bytes: u64) -> Vec<ArenaStretch> {
+        let mut all: Vec<ArenaStretch> = Vec::new();
         self.each_resident(pages, |region, at, page, state| {
             let from = at / bytes * bytes;
             match all.last_mut().filter(|last| last.from == from && last.arena == region.arena) {
                 Some(last) => last.parts += page.parts(state),
-                None => all.push(Stretch { from, arena: region.arena, parts: page.parts(state) }),
+                None => all.push(ArenaStretch { from, arena: region.arena, parts: page.parts(state) }),
             }
         });
         all
     }
 
-    fn each_resident(&self, pages: &Pages, mut visit: impl FnMut(&Region, u64, Page, PageState)) {
+    fn each_resident(&self, pages: &PageStates, mut visit: impl FnMut(&Region, u64, Page, PageState)) {
         for region in &self.regions {
             for run in pages.within(region.from, region.to).filter(|run| run.state.is_resident()) {
                 for at in (run.from..run.to).step_by(PAGE as usize) {
@@ -301,11 +301,11 @@ impl Page {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pages::Run;
+    use crate::pages::PageRun;
 
-    fn resident(from: u64, to: u64, state: PageState) -> Pages {
-        let mut pages = Pages::default();
-        pages.push(Run { from, to, state });
+    fn resident(from: u64, to: u64, state: PageState) -> PageStates {
+        let mut pages = PageStates::default();
+        pages.push(PageRun { from, to, state });
         pages
     }
 
@@ -336,9 +336,9 @@ mod tests {
     #[test]
     fn a_region_keeps_only_its_resident_pages_however_long_it_is() {
         let mut pages = resident(0x12000, 0x13000, PageState::Resident);
-        pages.push(Run { from: 0x13000, to: 0x14000, state: PageState::Huge });
-        pages.push(Run { from: 0x20000, to: 1 << 40, state: PageState::Zero });
-        pages.push(Run { from: 1 << 45, to: (1 << 45) + PAGE, state: PageState::Resident });
+        pages.push(PageRun { from: 0x13000, to: 0x14000, state: PageState::Huge });
+        pages.push(PageRun { from: 0x20000, to: 1 << 40, state: PageState::Zero });
+        pages.push(PageRun { from: 1 << 45, to: (1 << 45) + PAGE, state: PageState::Resident });
         let mut layout = Layout::default();
         assert!(layout.region(&pages, 0x10000, 1 << 46, 0));
         layout.block(0x12800, 1 << 46, BlockKind::Live);
@@ -368,7 +368,7 @@ mod tests {
 
     #[test]
     fn regions_that_overlap_keep_their_first_owner_and_blocks_outside_are_astray() {
-        let pages = Pages::default();
+        let pages = PageStates::default();
         let mut layout = Layout::default();
         assert!(layout.region(&pages, 0x10000, 0x12000, 0));
         assert!(!layout.region(&pages, 0xf000, 0x14000, 1));

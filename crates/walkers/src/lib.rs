@@ -47,11 +47,11 @@ pub use allocanary_sys::proc::{Mapping, parse_maps};
 pub use allocanary_text::parts::{OF_HEAP, PARTS, Part, Parts};
 pub use fact::Fact;
 pub use known::AllocatorMark;
-pub use layout::{BlockKind, HeapBlock, Layout, Stretch};
+pub use layout::{ArenaStretch, BlockKind, HeapBlock, Layout};
 pub use memory::{Memory, ThreadId};
-pub use pages::{PAGE, PageState, Pages, Run};
+pub use pages::{PAGE, PageRun, PageState, PageStates};
 pub use piece::Piece;
-pub use walk::{Check, Forecast, HeapArena, Unknown, Walk, Walker};
+pub use walk::{CountCheck, Forecast, HeapArena, Unknown, Walk, Walker};
 pub use walks::{ALL, HeapWalks, best_of, walk_all};
 pub use window::Window;
 

@@ -1,6 +1,6 @@
 //! The contract of what can be read: a live process, a core file, or bytes in a test.
 
-use crate::{Fact, Mapping, PageState, Pages, Piece};
+use crate::{Fact, Mapping, PageState, PageStates, Piece};
 
 /// A thread of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub trait Memory {
     fn threads(&self) -> &[ThreadId];
 
     /// What the kernel holds for each page of the mappings.
-    fn pages(&self) -> &Pages;
+    fn pages(&self) -> &PageStates;
 
     /// Copies `into.len()` bytes from the address `at`. A page that was never touched reads as zeroes, and is not touched by it.
     /// Returns whether all could be read: not so outside of mappings, of swapped pages and guards, or if the process has ended.

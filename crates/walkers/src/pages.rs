@@ -34,7 +34,7 @@ impl PageState {
 
 /// A run of pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct PageRun {
     /// Its first address.
     pub from: u64,
     /// The first address after it.
@@ -45,11 +45,11 @@ pub struct Run {
 
 /// The pages of a process that are in one of the states. A page in no run was never touched, or has been given back.
 #[derive(Clone, Debug, Default)]
-pub struct Pages(Vec<Run>);
+pub struct PageStates(Vec<PageRun>);
 
-impl Pages {
+impl PageStates {
     /// Adds a run behind those that are there. One that is empty, or begins before their end, is left out.
-    pub fn push(&mut self, run: Run) {
+    pub fn push(&mut self, run: PageRun) {
         let end = self.0.last().map_or(0, |last| last.to);
         if run.from < end || run.from >= run.to {
             return;
@@ -61,12 +61,12 @@ impl Pages {
     }
 
     /// These and others. Where both have pages, these stay.
-    pub fn with(self, others: Pages) -> Pages {
+    pub fn with(self, others: PageStates) -> PageStates {
         let mut all = self.0;
         all.extend(others.0);
         // Of two that begin alike the one that was there comes first.
         all.sort_by_key(|run| run.from);
-        let mut pages = Pages::default();
+        let mut pages = PageStates::default();
         all.into_iter().for_each(|run| pages.push(run));
         pages
     }
@@ -78,9 +78,9 @@ impl Pages {
     }
 
     /// The runs that overlap a range, cut to it.
-    pub fn within(&self, from: u64, to: u64) -> impl Iterator<Item = Run> + '_ {
+    pub fn within(&self, from: u64, to: u64) -> impl Iterator<Item = PageRun> + '_ {
         let first = self.0.partition_point(|run| run.to <= from);
-        self.0[first..].iter().take_while(move |run| run.from < to).map(move |run| Run {
+        self.0[first..].iter().take_while(move |run| run.from < to).map(move |run| PageRun {
             from: run.from.max(from),
             to: run.to.min(to),
             state: run.state,
@@ -97,15 +97,15 @@ impl Pages {
 mod tests {
     use super::*;
 
-    fn pages() -> Pages {
-        let mut pages = Pages::default();
+    fn pages() -> PageStates {
+        let mut pages = PageStates::default();
         for (from, to, state) in [
             (1, 3, PageState::Resident),
             (3, 4, PageState::Resident),
             (6, 7, PageState::Zero),
             (7, 9, PageState::Swapped),
         ] {
-            pages.push(Run { from: from * PAGE, to: to * PAGE, state });
+            pages.push(PageRun { from: from * PAGE, to: to * PAGE, state });
         }
         pages
     }
@@ -126,9 +126,9 @@ mod tests {
 
     #[test]
     fn others_are_put_where_no_page_was() {
-        let mut others = Pages::default();
+        let mut others = PageStates::default();
         for (from, to) in [(4, 6), (9, 10)] {
-            others.push(Run { from: from * PAGE, to: to * PAGE, state: PageState::Resident });
+            others.push(PageRun { from: from * PAGE, to: to * PAGE, state: PageState::Resident });
         }
         let all = pages().with(others);
         let states: Vec<_> = (1..10).map(|page| all.state(page * PAGE)).collect();
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn a_run_that_goes_back_is_left_out() {
         let mut pages = pages();
-        pages.push(Run { from: 0, to: PAGE, state: PageState::Huge });
+        pages.push(PageRun { from: 0, to: PAGE, state: PageState::Huge });
         assert_eq!(pages.state(0), None);
     }
 }

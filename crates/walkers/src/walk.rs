@@ -58,7 +58,7 @@ pub struct Walk {
     /// Bytes of pages that nobody may read, such as the guards of stacks that lie in blocks.
     pub unreadable: u64,
     /// What was compared with the allocator's own counts.
-    pub checks: Vec<Check>,
+    pub checks: Vec<CountCheck>,
     /// What each remedy would give back.
     pub forecasts: Vec<Forecast>,
     /// The time that it had, if that was over before its end: what it has not read is missing in all figures.
@@ -78,7 +78,7 @@ pub struct HeapArena {
 
 /// A count of the walk, and the same count by the allocator itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Check {
+pub struct CountCheck {
     /// What was counted: `mmapped blocks`.
     pub what: String,
     /// The allocator's count.
@@ -89,7 +89,7 @@ pub struct Check {
     pub tolerance: u64,
 }
 
-impl Check {
+impl CountCheck {
     /// Whether both agree.
     pub fn holds(&self) -> bool {
         self.wanted.abs_diff(self.found) <= self.tolerance

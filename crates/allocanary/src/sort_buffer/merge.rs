@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use super::order::{DONE, Order, comes_first, compare, place_of, word};
 use super::record_length::RecordLength;
-use super::runs::Run;
+use super::runs::SortedRun;
 use super::share::share;
 use super::tournament::Tournament;
 
@@ -17,7 +17,14 @@ const PARTS_PER_THREAD: usize = 4;
 const MOST_SAMPLES: usize = 1 << 16;
 
 /// Merges `runs` of `from` into `to`.
-pub fn merge<O: Order>(lengths: RecordLength, order: &O, threads: usize, from: &[u8], to: &mut [u8], runs: &[Run]) {
+pub fn merge<O: Order>(
+    lengths: RecordLength,
+    order: &O,
+    threads: usize,
+    from: &[u8],
+    to: &mut [u8],
+    runs: &[SortedRun],
+) {
     let parts = if threads > 1 { threads * PARTS_PER_THREAD } else { 1 };
     let mut work = Vec::with_capacity(parts);
     let mut rest = to;
@@ -30,7 +37,13 @@ pub fn merge<O: Order>(lengths: RecordLength, order: &O, threads: usize, from: &
 }
 
 /// For each part its range in each run.
-fn cut<O: Order>(lengths: RecordLength, order: &O, parts: usize, bytes: &[u8], runs: &[Run]) -> Vec<Vec<Range<usize>>> {
+fn cut<O: Order>(
+    lengths: RecordLength,
+    order: &O,
+    parts: usize,
+    bytes: &[u8],
+    runs: &[SortedRun],
+) -> Vec<Vec<Range<usize>>> {
     let record = |at| lengths.record(bytes, at);
     let marks = || runs.iter().flat_map(|run| &run.marks);
     let every = marks().count().div_ceil(MOST_SAMPLES).max(1);
@@ -41,7 +54,7 @@ fn cut<O: Order>(lengths: RecordLength, order: &O, parts: usize, bytes: &[u8], r
     let mut ranges = Vec::with_capacity(parts);
     for part in 1..=parts {
         let splitter = samples.get(part * samples.len() / parts).copied();
-        let bound = |(run, from): (&Run, &usize)| match splitter {
+        let bound = |(run, from): (&SortedRun, &usize)| match splitter {
             // Never before the end of the last part, even if the caller's comparison is inconsistent.
             Some(splitter) => first_not_before(lengths, order, bytes, run, splitter).max(*from),
             None => run.end,
@@ -55,7 +68,13 @@ fn cut<O: Order>(lengths: RecordLength, order: &O, parts: usize, bytes: &[u8], r
 
 /// The start of the first record of `run` that does not come before the record of `splitter`. Equal records are ordered
 /// by their places in every run, so that they keep their order, and any number of them can be split into parts.
-fn first_not_before<O: Order>(lengths: RecordLength, order: &O, bytes: &[u8], run: &Run, splitter: u128) -> usize {
+fn first_not_before<O: Order>(
+    lengths: RecordLength,
+    order: &O,
+    bytes: &[u8],
+    run: &SortedRun,
+    splitter: u128,
+) -> usize {
     let record = |at| lengths.record(bytes, at);
     let is_before = |at| comes_first(order, word(order.number(record(at)), at), splitter, record);
     let marks = run.marks.partition_point(|at| is_before(*at));

@@ -11,7 +11,7 @@ pub const MARK_EVERY: usize = 1 << 11;
 
 /// A run of sorted records.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Run {
+pub struct SortedRun {
     /// Where it begins.
     pub start: usize,
     /// Where it ends.
@@ -23,7 +23,7 @@ pub struct Run {
 }
 
 /// Cuts `bytes` into runs of at most `most` each.
-pub fn cut(lengths: RecordLength, bytes: &[u8], most: Most) -> Vec<Run> {
+pub fn cut(lengths: RecordLength, bytes: &[u8], most: Most) -> Vec<SortedRun> {
     let mut runs = Vec::new();
     let mut start = 0;
     while start < bytes.len() {
@@ -44,14 +44,21 @@ pub fn cut(lengths: RecordLength, bytes: &[u8], most: Most) -> Vec<Run> {
                 }
             }
         }
-        runs.push(Run { start, end, records, marks: Vec::new() });
+        runs.push(SortedRun { start, end, records, marks: Vec::new() });
         start = end;
     }
     runs
 }
 
 /// Sorts each run of `from` into the same place of `to`.
-pub fn sort<O: Order>(lengths: RecordLength, order: &O, threads: usize, from: &[u8], to: &mut [u8], runs: &mut [Run]) {
+pub fn sort<O: Order>(
+    lengths: RecordLength,
+    order: &O,
+    threads: usize,
+    from: &[u8],
+    to: &mut [u8],
+    runs: &mut [SortedRun],
+) {
     let mut work = Vec::with_capacity(runs.len());
     let mut rest = to;
     for run in runs {
@@ -80,8 +87,8 @@ mod tests {
 
     #[test]
     fn runs_are_cut_between_records() {
-        let ends = |runs: Vec<Run>| runs.iter().map(|run| (run.start, run.end)).collect::<Vec<_>>();
-        let records = |runs: Vec<Run>| runs.iter().map(|run| run.records).collect::<Vec<_>>();
+        let ends = |runs: Vec<SortedRun>| runs.iter().map(|run| (run.start, run.end)).collect::<Vec<_>>();
+        let records = |runs: Vec<SortedRun>| runs.iter().map(|run| run.records).collect::<Vec<_>>();
         let most = |records, bytes| Most { records, bytes };
         assert_eq!(ends(cut(RecordLength::Fixed(4), &[0; 40], most(4, 100))), [(0, 16), (16, 32), (32, 40)]);
         assert_eq!(ends(cut(RecordLength::Fixed(4), &[0; 40], most(100, 19))), [(0, 16), (16, 32), (32, 40)]);

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::left;
 use super::output::Output;
 use super::production;
-use super::progress::{Progress, Stretch};
+use super::progress::{Progress, StudyProgress};
 use super::terminal;
 use allocanary_measure::metrics::Metrics;
 use allocanary_measure::rows;
@@ -173,8 +173,8 @@ struct Shown<'a> {
 
 impl RunProgress for Shown<'_> {
     fn begins(&mut self, left: &[Planned]) {
-        let stretch = |(study, left): &Planned| Stretch::new(left, self.cells, study.budget);
-        let stretches: Vec<Stretch> = left.iter().map(stretch).collect();
+        let stretch = |(study, left): &Planned| StudyProgress::new(left, self.cells, study.budget);
+        let stretches: Vec<StudyProgress> = left.iter().map(stretch).collect();
         let progress = Progress::new(stretches.clone());
         for ((study, _), stretch) in left.iter().zip(&stretches) {
             let (name, span) = (prefix(study.name.as_deref()), show_duration(stretch.expected));

@@ -18,7 +18,7 @@ use allocanary_text::units::show_duration;
 
 /// One of the studies that run one after the other.
 #[derive(Clone, Debug)]
-pub struct Stretch {
+pub struct StudyProgress {
     /// The number of cells to run.
     pub cells: usize,
     /// The expected duration of each cell in relation to the others, in the order in which they run.
@@ -29,7 +29,7 @@ pub struct Stretch {
     pub budget: Option<Duration>,
 }
 
-impl Stretch {
+impl StudyProgress {
     /// A study that runs these cells.
     pub fn new(plan: &[Cell], cells: &[Description], budget: Option<Duration>) -> Self {
         let weights = weights(&expected_seconds(plan, cells));
@@ -48,7 +48,7 @@ fn weights(seconds: &[Option<f64>]) -> Vec<f64> {
 /// The state of a run.
 #[derive(Debug)]
 struct Course {
-    stretches: Vec<Stretch>,
+    stretches: Vec<StudyProgress>,
     /// The index of the current study.
     at: usize,
     /// The number of its cells that are done.
@@ -108,7 +108,7 @@ pub struct Progress {
 
 impl Progress {
     /// Starts the display for a run of these studies.
-    pub fn new(stretches: Vec<Stretch>) -> Progress {
+    pub fn new(stretches: Vec<StudyProgress>) -> Progress {
         /// The interval of the lines if standard error is not a terminal.
         const EVERY: Duration = Duration::from_secs(10);
         let cells: usize = stretches.iter().map(|stretch| stretch.cells).sum();
@@ -188,7 +188,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn course(stretches: &[(usize, u32, Option<u32>)]) -> Course {
-        let stretch = |(cells, expected, budget): &(usize, u32, Option<u32>)| Stretch {
+        let stretch = |(cells, expected, budget): &(usize, u32, Option<u32>)| StudyProgress {
             cells: *cells,
             weights: vec![1.0; *cells],
             expected: SECOND * *expected,
@@ -234,7 +234,7 @@ mod tests {
             round.rotate_left(first);
             let cells = round.repeat(ROUNDS);
             let total: f64 = cells.iter().sum();
-            let stretch = Stretch {
+            let stretch = StudyProgress {
                 cells: cells.len(),
                 weights: weights(&vec![Some(0.1); cells.len()]),
                 expected: Duration::from_millis(100) * cells.len() as u32,
@@ -262,7 +262,7 @@ mod tests {
     fn a_cell_counts_by_its_estimate() {
         assert_eq!(weights(&[None, Some(1.0), Some(3.0), Some(f64::NAN)]), [2.0, 1.0, 3.0, 2.0]);
         assert_eq!(weights(&[None, None]), [1.0, 1.0]);
-        let stretch = Stretch { cells: 3, weights: vec![1.0, 10.0, 10.0], expected: 21 * SECOND, budget: None };
+        let stretch = StudyProgress { cells: 3, weights: vec![1.0, 10.0, 10.0], expected: 21 * SECOND, budget: None };
         let mut run = Course { stretches: vec![stretch], ..course(&[]) };
         run.finish(2 * SECOND);
         assert_eq!(run.left(2 * SECOND), 40 * SECOND, "twice as slow as was expected");

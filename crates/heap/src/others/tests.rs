@@ -1,7 +1,7 @@
 //! Tests that the kind of memory is found from its mappings.
 
 use super::*;
-use crate::{PageState, Pages, Run, ThreadId};
+use crate::{PageRun, PageState, PageStates, ThreadId};
 use allocanary_walkers::fake::FakeMemory;
 
 /// The areas of a process whose memory no walk has divided: name and resident KiB.
@@ -122,8 +122,8 @@ fn pools_are_looked_for_on_resident_pages_only() {
     let mut memory = FakeMemory::of("100000000000-700000000000 rw-p 0 00:0 0 \n");
     memory.put(from + (1 << 20), &[100, 0, 0, 0, 1 << 32, 48 | (16384 - 32) << 32]);
     let resident = |from, to| {
-        let mut pages = Pages::default();
-        pages.push(Run { from, to, state: PageState::Resident });
+        let mut pages = PageStates::default();
+        pages.push(PageRun { from, to, state: PageState::Resident });
         pages
     };
     memory.pages = resident(from + (1 << 20), from + (1 << 20) + (16 << 10));

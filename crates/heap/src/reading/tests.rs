@@ -35,7 +35,7 @@ fn walk() -> Walk {
         moved: 0,
         swapped: 0,
         unreadable: 0,
-        checks: vec![Check { what: "mmapped blocks".into(), wanted: 0, found: 0, tolerance: 0 }],
+        checks: vec![CountCheck { what: "mmapped blocks".into(), wanted: 0, found: 0, tolerance: 0 }],
         forecasts: vec![Forecast { remedy: "malloc_trim(0)", bytes: 0x7f000, at_most: false }],
         late: None,
     }
@@ -85,7 +85,7 @@ fn the_parts_add_up_to_what_is_resident() {
 
 #[test]
 fn a_heap_that_cannot_be_trusted_is_one_part_and_the_reason_is_told() {
-    let wrong = Check { what: "mmapped blocks".into(), wanted: 3, found: 0, tolerance: 0 };
+    let wrong = CountCheck { what: "mmapped blocks".into(), wanted: 3, found: 0, tolerance: 0 };
     let reading = reading_of(vec![Ok(Walk { checks: vec![wrong], ..walk() })], |_| {});
     let heap = &reading.heaps[0];
     assert_eq!((heap.sure, heap.parts.of(Part::Unknown), heap.arenas.len()), (PartsCertainty::NotKnown, 0x100000, 0));

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use allocanary_heap::{Mapping, Memory, Pages, ThreadId, parse_maps};
+use allocanary_heap::{Mapping, Memory, PageStates, ThreadId, parse_maps};
 use allocanary_process::{ProcFile, text};
 use allocanary_sys::proc::files::{ProcEntry, path};
 
@@ -17,7 +17,7 @@ pub struct ThreadReader {
     pid: u32,
     mappings: Vec<Mapping>,
     memory: fs::File,
-    none: Pages,
+    none: PageStates,
 }
 
 impl ThreadReader {
@@ -32,7 +32,7 @@ impl ThreadReader {
         let mappings = parse_maps(text);
         let memory = fs::OpenOptions::new().read(true).write(true).open(path(pid, ProcEntry::Mem));
         let memory = memory.map_err(trouble("opening its memory"))?;
-        Ok(ThreadReader { pid, mappings, memory, none: Pages::default() })
+        Ok(ThreadReader { pid, mappings, memory, none: PageStates::default() })
     }
 
     /// Whether these bytes are in private memory without a file. While a thread is stopped, nothing else is read or written: the file
@@ -83,7 +83,7 @@ impl Memory for ThreadReader {
         &[]
     }
 
-    fn pages(&self) -> &Pages {
+    fn pages(&self) -> &PageStates {
         &self.none
     }
 

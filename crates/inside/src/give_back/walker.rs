@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use allocanary_heap::{Mapping, Memory, Pages, ThreadId, parse_maps};
+use allocanary_heap::{Mapping, Memory, PageStates, ThreadId, parse_maps};
 use allocanary_process::{ProcFile, ProcessFiles, open, text};
 use allocanary_stacks::outside::{CodeMapping, OutsideProcess, Stack, UnwindTables};
 use allocanary_stacks::walk::WalkRegisters;
@@ -24,14 +24,14 @@ pub(crate) struct Seen {
     mappings: Vec<Mapping>,
     memory: File,
     files: Option<ProcessFiles>,
-    none: Pages,
+    none: PageStates,
 }
 
 impl ProcessWalker {
     /// Reads the unwind tables of all files with code. The files are open until [`close`](ProcessWalker::close).
     pub fn open(pid: u32) -> io::Result<ProcessWalker> {
         let (mappings, memory) = (mappings(pid)?, open(pid, ProcFile::Mem)?);
-        let seen = Seen { pid, mappings, memory, files: Some(ProcessFiles::of(pid)), none: Pages::default() };
+        let seen = Seen { pid, mappings, memory, files: Some(ProcessFiles::of(pid)), none: PageStates::default() };
         let mut modules = UnwindTables::new();
         seen.mappings.iter().filter_map(code).for_each(|code| modules.read(&seen, code));
         Ok(ProcessWalker { seen, modules })
@@ -84,7 +84,7 @@ impl Memory for Seen {
         &[]
     }
 
-    fn pages(&self) -> &Pages {
+    fn pages(&self) -> &PageStates {
         &self.none
     }
 

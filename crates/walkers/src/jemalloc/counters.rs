@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{metadata, release, rtree};
-use crate::counts::{Counters, MemoryReader};
+use crate::counts::{AllocatorCounters, MemoryReader};
 use crate::{Memory, PAGE};
 
 /// Where they are. An arena that begins later is not among them until they are looked for again.
@@ -42,7 +42,7 @@ impl JemallocPlace {
     }
 
     /// What they say now.
-    pub(crate) fn read(&self, source: &impl MemoryReader) -> Option<Counters> {
+    pub(crate) fn read(&self, source: &impl MemoryReader) -> Option<AllocatorCounters> {
         let mut active = 0_u64;
         for &Pages { at, mark: (mark, word) } in &self.arenas {
             if source.word(mark)? != word {
@@ -50,6 +50,10 @@ impl JemallocPlace {
             }
             active = active.checked_add(source.word(at)?.checked_mul(PAGE)?)?;
         }
-        Some(Counters { arenas: self.arenas.len() as u64, active: Some(active), ..Counters::default() })
+        Some(AllocatorCounters {
+            arenas: self.arenas.len() as u64,
+            active: Some(active),
+            ..AllocatorCounters::default()
+        })
     }
 }

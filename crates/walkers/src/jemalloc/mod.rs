@@ -18,7 +18,7 @@ use rtree::Tree;
 
 use crate::known::AllocatorMark;
 use crate::walk::empty;
-use crate::{Check, Forecast, Memory, Unknown, Walk, Walker};
+use crate::{CountCheck, Forecast, Memory, Unknown, Walk, Walker};
 
 /// Its name in readings of a heap.
 const NAME: &str = "jemalloc";
@@ -66,13 +66,13 @@ fn take_apart(memory: &dyn Memory, trees: &[Tree]) -> Result<Walk, String> {
             let wanted = arenas.iter().map(|arena| arena.active).sum();
             // A busy process takes and frees some in the milliseconds between the reading of both.
             let (what, tolerance) = ("bytes of active extents".into(), wanted / 100);
-            walk.checks.push(Check { what, wanted, found: totals.active, tolerance });
+            walk.checks.push(CountCheck { what, wanted, found: totals.active, tolerance });
         }
     }
     // What a cache has of a thread whose variables cannot be read counts as live.
     let (all, known) = (memory.threads(), memory.threads().iter().filter(|thread| thread.pointer.is_some()));
     let (wanted, found) = (all.len() as u64, known.count() as u64);
-    walk.checks.push(Check { what: "threads whose cache can be read".into(), wanted, found, tolerance: wanted });
+    walk.checks.push(CountCheck { what: "threads whose cache can be read".into(), wanted, found, tolerance: wanted });
     walk.forecasts.push(Forecast { remedy: "arena.4096.purge", bytes: purge, at_most: false });
     Ok(walk)
 }

@@ -20,7 +20,7 @@ use owners::Owned;
 
 use crate::known::AllocatorMark;
 use crate::walk::empty;
-use crate::{Check, Forecast, Memory, Unknown, Walk, Walker};
+use crate::{CountCheck, Forecast, Memory, Unknown, Walk, Walker};
 
 /// Its name in readings of a heap.
 const NAME: &str = "mimalloc";
@@ -57,7 +57,7 @@ fn take_segments(memory: &dyn Memory, heap: &segments::Segments) -> Walk {
     let mut walk = empty(memory, WALKER.name, heap.release.name);
     let free = fill::fill_segments(memory, heap, &mut walk);
     let (wanted, found) = heap.owned(memory);
-    walk.checks.push(Check { what: "pages that threads own".into(), wanted, found, tolerance: wanted / 50 });
+    walk.checks.push(CountCheck { what: "pages that threads own".into(), wanted, found, tolerance: wanted / 50 });
     walk.forecasts.push(Forecast { remedy: "mi_collect(true)", bytes: free, at_most: true });
     walk
 }
@@ -75,10 +75,10 @@ fn take_apart(memory: &dyn Memory, maps: &[Vec<PageMap>]) -> Result<Walk, String
         collected += totals.free;
         owned += owners::count(memory, &pages.pages, map.release);
     }
-    walk.checks.push(Check { what: "pages of the main heap".into(), wanted, found, tolerance: wanted / 50 });
+    walk.checks.push(CountCheck { what: "pages of the main heap".into(), wanted, found, tolerance: wanted / 50 });
     // Memory from the kernel is in no arena's count.
     let Owned { wanted, found } = owned;
-    walk.checks.push(Check { what: "pages that threads own".into(), wanted, found, tolerance: wanted / 50 });
+    walk.checks.push(CountCheck { what: "pages that threads own".into(), wanted, found, tolerance: wanted / 50 });
     // Which pages it gives back depends on the threads that own them.
     walk.forecasts.push(Forecast { remedy: "mi_collect(true)", bytes: collected, at_most: true });
     Ok(walk)

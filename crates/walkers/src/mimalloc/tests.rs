@@ -9,7 +9,7 @@ use super::page::SLICE;
 use super::release::{ALL, MimallocRelease, Start};
 use crate::damage::{damage, walk_damaged};
 use crate::fake::FakeMemory;
-use crate::{Mapping, Memory, PAGE, Pages, Part, ThreadId, Walk};
+use crate::{Mapping, Memory, PAGE, PageStates, Part, ThreadId, Walk};
 
 const GLOBALS: u64 = 0x5000_0000_0000;
 const ROOT: u64 = 0x7000_0000_0000;
@@ -219,7 +219,7 @@ impl Memory for Changing {
         &[]
     }
 
-    fn pages(&self) -> &Pages {
+    fn pages(&self) -> &PageStates {
         self.before.pages()
     }
 

@@ -15,7 +15,7 @@ use release::{CLASSES, LARGE, UNIT};
 
 use crate::known::AllocatorMark;
 use crate::walk::empty;
-use crate::{Check, Memory, Unknown, Walk, Walker};
+use crate::{CountCheck, Memory, Unknown, Walk, Walker};
 
 /// Its name in readings of a heap.
 const NAME: &str = "musl's malloc";
@@ -71,7 +71,7 @@ fn take_apart(memory: &dyn Memory, context: &Context, walk: &mut Walk) -> Result
         ("bytes of slots", slots(&|class, count| (CLASSES[class] * UNIT).saturating_mul(count))),
         ("metas", (counts.used, groups.all.len() as u64 + groups.idle)),
     ] {
-        walk.checks.push(Check { what: what.into(), wanted, found, tolerance: wanted / 50 });
+        walk.checks.push(CountCheck { what: what.into(), wanted, found, tolerance: wanted / 50 });
     }
     fill::fill(memory, context, &nest::nest(groups.all), walk);
     Ok(())

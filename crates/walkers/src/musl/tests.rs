@@ -9,7 +9,7 @@ use super::WALKER;
 use super::release::{ALL, AREA, CLASSES, UNIT};
 use crate::damage::{damage, walk_damaged};
 use crate::fake::FakeMemory;
-use crate::{Mapping, Memory, PAGE, Pages, Part, ThreadId, Walk};
+use crate::{Mapping, Memory, PAGE, PageStates, Part, ThreadId, Walk};
 
 const GLOBALS: u64 = 0x5000_0000_0000;
 const CONTEXT: u64 = GLOBALS + 0x1080;
@@ -298,7 +298,7 @@ impl Memory for Running {
         &[]
     }
 
-    fn pages(&self) -> &Pages {
+    fn pages(&self) -> &PageStates {
         &self.heap.pages
     }
 
@@ -330,7 +330,7 @@ fn seventeen_pages(number: u64) -> Range<u64> {
 
 /// The same heap, when these pages were not yet there.
 fn before(mut fake: FakeMemory, grown: &Range<u64>) -> FakeMemory {
-    let mut pages = Pages::default();
+    let mut pages = PageStates::default();
     let runs = fake.pages.within(0, grown.start).chain(fake.pages.within(grown.end, u64::MAX));
     runs.for_each(|run| pages.push(run));
     fake.pages = pages;

@@ -7,7 +7,7 @@ use super::chunks::Extent;
 use super::memories::Memories;
 use super::params::Params;
 use super::structures::Structures;
-use crate::{Check, Memory};
+use crate::{CountCheck, Memory};
 
 /// The bytes may differ by one part in this many.
 const PART: u64 = 50;
@@ -36,22 +36,22 @@ pub(super) fn all(
     after: &Params,
     memories: &Memories,
     walked: &Walked,
-) -> Vec<Check> {
+) -> Vec<CountCheck> {
     let arenas = found.arenas.iter().enumerate().map(|(index, before)| {
         let after = Arena::read(memory, before.at, found.release.bins).unwrap_or(*before);
         let grown: u64 = memories.pieces[index].iter().map(|piece| grown(memory, &piece.blocks)).sum();
         let changed = before.system.abs_diff(after.system).saturating_add(grown);
-        Check {
+        CountCheck {
             what: format!("bytes of {}", name(index)),
             wanted: after.system,
             found: walked.arenas[index],
             tolerance: changed.saturating_add(after.system / PART),
         }
     });
-    let mut checks: Vec<Check> = arenas.collect();
+    let mut checks: Vec<CountCheck> = arenas.collect();
     let before = &found.params;
     let part = found.system().saturating_add(after.mmapped_bytes) / PART;
-    checks.push(Check {
+    checks.push(CountCheck {
         what: "mmapped blocks".into(),
         wanted: after.mmapped,
         found: memories.mmapped.len() as u64,
@@ -59,20 +59,20 @@ pub(super) fn all(
         // during the walk.
         tolerance: before.mmapped.abs_diff(after.mmapped) + 2 + after.mmapped / PART,
     });
-    checks.push(Check {
+    checks.push(CountCheck {
         what: "bytes of mmapped blocks".into(),
         wanted: after.mmapped_bytes,
         found: memories.mmapped_bytes,
         tolerance: before.mmapped_bytes.abs_diff(after.mmapped_bytes).saturating_add(part),
     });
     let caches = &found.caches;
-    checks.push(Check {
+    checks.push(CountCheck {
         what: "thread caches".into(),
         wanted: caches.wanted,
         found: caches.found,
         tolerance: caches.wanted / CACHES,
     });
-    checks.push(Check {
+    checks.push(CountCheck {
         what: "bytes in thread caches".into(),
         wanted: caches.listed.bytes,
         found: walked.cached,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::arenas::{self, Arena, HEADERS, HEAPS, MOST, NEXT};
 use super::params::Params;
 use super::{release, version};
-use crate::counts::{Counters, MemoryReader};
+use crate::counts::{AllocatorCounters, MemoryReader};
 use crate::{Memory, PAGE};
 
 /// The places of the counters.
@@ -37,7 +37,7 @@ impl GlibcPlace {
     }
 
     /// Reads the present counts.
-    pub(crate) fn read(&self, source: &impl MemoryReader) -> Option<Counters> {
+    pub(crate) fn read(&self, source: &impl MemoryReader) -> Option<AllocatorCounters> {
         let (mut at, mut arenas, mut system) = (self.main, 0, 0_u64);
         loop {
             let mut bytes = [0; SPAN];
@@ -59,7 +59,7 @@ impl GlibcPlace {
         }
         let mmapped = self.mapped.and_then(|at| source.word(at)).filter(|bytes| bytes % PAGE == 0);
         let mapped = mmapped.and_then(|bytes| system.checked_add(bytes));
-        Some(Counters { arenas, mapped, mmapped, active: None })
+        Some(AllocatorCounters { arenas, mapped, mmapped, active: None })
     }
 }
 

@@ -13,7 +13,7 @@ use super::structures::Structures;
 use super::{GlibcHeap, WALKER, arenas, read, read_all, share};
 use crate::damage::{damage, walk_damaged};
 use crate::fake::FakeMemory;
-use crate::{Check, Fact, Mapping, Memory, PAGE, Pages, ThreadId, best_of};
+use crate::{CountCheck, Fact, Mapping, Memory, PAGE, PageStates, ThreadId, best_of};
 
 #[test]
 fn a_heap_of_every_release_is_read() {
@@ -138,7 +138,7 @@ fn a_heap_that_has_grown_since_its_mappings_were_read_is_walked_as_far_as_they_g
             release.since
         );
         assert!(
-            missing[2..].iter().all(|bytes| *bytes == 0) && walk.checks.iter().all(Check::holds),
+            missing[2..].iter().all(|bytes| *bytes == 0) && walk.checks.iter().all(CountCheck::holds),
             "{:?}",
             walk.checks
         );
@@ -208,7 +208,7 @@ fn bytes_that_were_not_walked_fail_the_check() {
         cached: truth.cached,
     };
     let holds = |memories: &Memories| {
-        checks::all(&fake, &found, &found.params, memories, &walked(memories)).iter().all(Check::holds)
+        checks::all(&fake, &found, &found.params, memories, &walked(memories)).iter().all(CountCheck::holds)
     };
     assert!(holds(&memories));
     memories.pieces[0][0].blocks.to -= 2 * PAGE;
@@ -329,7 +329,7 @@ impl Memory for Falling {
         self.before.threads()
     }
 
-    fn pages(&self) -> &Pages {
+    fn pages(&self) -> &PageStates {
         self.before.pages()
     }
 
@@ -363,7 +363,7 @@ fn blocks_that_lose_their_own_pages_while_they_are_counted_are_not_known() {
     for reads in 0..=all {
         memory.reads = Cell::new(reads);
         let Some(Ok(heap)) = read(&memory) else { continue };
-        let is_over = |check: &Check| check.what == "mmapped blocks" && check.wanted == 0;
+        let is_over = |check: &CountCheck| check.what == "mmapped blocks" && check.wanted == 0;
         if heap.walk.live == truth.live && heap.walk.checks.iter().any(is_over) {
             counted.push(heap.walk.trust(1 << 30).is_ok());
         }

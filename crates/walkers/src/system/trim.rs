@@ -2,7 +2,7 @@
 //! Out: the resident bytes of the pages that it would pass to the kernel. It first merges the blocks of the fast bins
 //! with their free neighbours. It does not touch thread caches, nor the free ends of thread arenas.
 
-use crate::{PAGE, Pages};
+use crate::{PAGE, PageStates};
 
 /// Free blocks up to this size are skipped.
 const SMALL: u64 = PAGE - 1 + HEADER;
@@ -14,7 +14,7 @@ const KEPT: u64 = 33;
 /// The forecast.
 #[derive(Debug)]
 pub(super) struct Trim<'a> {
-    pages: &'a Pages,
+    pages: &'a PageStates,
     /// The main arena is made smaller by a multiple of this.
     unit: u64,
     /// The present run of free blocks that touch each other.
@@ -24,7 +24,7 @@ pub(super) struct Trim<'a> {
 }
 
 impl<'a> Trim<'a> {
-    pub fn new(pages: &'a Pages, unit: u64) -> Self {
+    pub fn new(pages: &'a PageStates, unit: u64) -> Self {
         Trim { pages, unit, run: None, bytes: 0 }
     }
 
@@ -69,11 +69,11 @@ impl<'a> Trim<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{PageState, Run};
+    use crate::{PageRun, PageState};
 
-    fn all_resident() -> Pages {
-        let mut pages = Pages::default();
-        pages.push(Run { from: 0x10_0000, to: 0x20_0000, state: PageState::Resident });
+    fn all_resident() -> PageStates {
+        let mut pages = PageStates::default();
+        pages.push(PageRun { from: 0x10_0000, to: 0x20_0000, state: PageState::Resident });
         pages
     }
 

@@ -15,7 +15,7 @@ use map::SpanMap;
 
 use crate::known::AllocatorMark;
 use crate::walk::empty;
-use crate::{Check, Forecast, Memory, Unknown, Walk, Walker};
+use crate::{CountCheck, Forecast, Memory, Unknown, Walk, Walker};
 
 /// Its name in readings of a heap.
 const NAME: &str = "tcmalloc";
@@ -83,6 +83,6 @@ fn take_apart(memory: &dyn Memory, maps: &[(SpanMap, Vec<u64>)]) -> Result<Walk,
     Ok(walk)
 }
 
-fn check(what: &str, wanted: u64, found: u64, tolerance: u64) -> Check {
-    Check { what: what.into(), wanted, found, tolerance }
+fn check(what: &str, wanted: u64, found: u64, tolerance: u64) -> CountCheck {
+    CountCheck { what: what.into(), wanted, found, tolerance }
 }

@@ -1,6 +1,6 @@
 //! Shows the stages of a search on the terminal. In: messages while cells run. Out: lines and a bar on standard error.
 
-use super::super::progress::{Progress, Stretch};
+use super::super::progress::{Progress, StudyProgress};
 use allocanary_rows::Cell;
 use allocanary_rows::description::Description;
 use allocanary_rows::sample::Sample;
@@ -22,7 +22,7 @@ impl<'a> TuneOutput<'a> {
 
 impl SearchProgress for TuneOutput<'_> {
     fn stage(&mut self, stage: &str, candidates: usize, new: &[Cell]) {
-        let progress = Progress::new(vec![Stretch::new(new, self.cells, None)]);
+        let progress = Progress::new(vec![StudyProgress::new(new, self.cells, None)]);
         progress.say(&format!("{stage}: {candidates} candidates, {} new rows", new.len()));
         progress.begin(0);
         self.progress = Some(progress);

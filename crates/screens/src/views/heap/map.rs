@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::{bytes, percent};
 use crate::draw::{Picture, class_of};
-use allocanary_heap::{Heap, Stretch};
+use allocanary_heap::{ArenaStretch, Heap};
 
 /// The number of cells in a row, and the size of a cell with its distance to the next.
 const COLUMNS: usize = 40;
@@ -16,7 +16,7 @@ pub const COLORED: usize = 7;
 
 /// The map by part.
 pub fn by_part(heap: &Heap) -> Option<Picture> {
-    let cell = |stretch: &Stretch, x: f64, y: f64| {
+    let cell = |stretch: &ArenaStretch, x: f64, y: f64| {
         let (whole, mut left) = (heap.map.bytes, x);
         let width = CELL.0 - 1.5;
         let some = stretch.parts.iter().filter(|(_, bytes)| percent(*bytes, whole) >= LEAST);
@@ -46,7 +46,7 @@ pub fn by_arena(heap: &Heap) -> Option<Picture> {
         return None;
     }
     let colors: Vec<Option<usize>> = heap.map.arenas.iter().map(|name| color(heap, name)).collect();
-    let cell = |stretch: &Stretch, x: f64, y: f64| {
+    let cell = |stretch: &ArenaStretch, x: f64, y: f64| {
         let width = CELL.0 - 1.5;
         let color = colors.get(stretch.arena as usize).copied().flatten();
         let fill = color.map_or_else(|| "var(--muted)".into(), |color| format!("var(--candidate-{color})"));
@@ -64,12 +64,17 @@ pub fn color(heap: &Heap, name: &str) -> Option<usize> {
     heap.arenas.iter().take(COLORED).position(|arena| arena.name == name)
 }
 
-fn picture(heap: &Heap, title: String, caption: &str, cell: &dyn Fn(&Stretch, f64, f64) -> Markup) -> Option<Picture> {
+fn picture(
+    heap: &Heap,
+    title: String,
+    caption: &str,
+    cell: &dyn Fn(&ArenaStretch, f64, f64) -> Markup,
+) -> Option<Picture> {
     let stretches = &heap.map.stretches;
     if stretches.is_empty() {
         return None;
     }
-    let square = |(at, stretch): (usize, &Stretch)| {
+    let square = |(at, stretch): (usize, &ArenaStretch)| {
         let (x, y) = ((at % COLUMNS) as f64 * CELL.0, (at / COLUMNS) as f64 * CELL.1);
         let arena = heap.map.arenas.get(stretch.arena as usize).map_or("", String::as_str);
         let parts: Vec<String> = stretch

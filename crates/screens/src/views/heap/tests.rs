@@ -71,7 +71,7 @@ fn a_map_has_a_square_for_each_stretch() {
     heap.map.bytes = 16384;
     heap.map.arenas = vec!["main arena".into(), "thread arena 1".into()];
     heap.map.stretches =
-        (0..50).map(|at| allocanary_heap::Stretch { from: at << 14, arena: at as u32 % 2, parts }).collect();
+        (0..50).map(|at| allocanary_heap::ArenaStretch { from: at << 14, arena: at as u32 % 2, parts }).collect();
     let by_part = map::by_part(heap).unwrap().drawing.into_string();
     assert_eq!((by_part.matches("<g>").count(), by_part.matches("class=\"part-live\"").count()), (50, 50));
     let by_arena = map::by_arena(heap).unwrap().drawing.into_string();
