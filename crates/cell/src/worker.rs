@@ -17,7 +17,7 @@ use allocanary::expected;
 use allocanary_rows::Cell;
 use allocanary_rows::description::Description;
 use allocanary_rows::job::Job;
-use allocanary_rows::provenance::{self, Build, Built, Provenance};
+use allocanary_rows::provenance::{self, Build, BuildFacts, Provenance};
 use allocanary_rows::sample::{CellAnswer, Failure, FailureKind, SCHEMA, Sample};
 use allocanary_sys::sys;
 
@@ -28,7 +28,7 @@ use allocanary_sys::sys;
 /// constants that is touched before that costs 64 KiB of resident memory, because the kernel maps the pages around a
 /// fault.
 #[inline]
-pub fn main(allocator: &dyn Allocator, built: fn() -> Built) -> ExitCode {
+pub fn main(allocator: &dyn Allocator, built: fn() -> BuildFacts) -> ExitCode {
     main_of(&Worker { allocator, workloads: workloads::ALL, build: Build::this, built })
 }
 
@@ -49,7 +49,7 @@ pub struct Worker<'a> {
     /// Its build.
     pub build: fn() -> Build,
     /// What it was built from.
-    pub built: fn() -> Built,
+    pub built: fn() -> BuildFacts,
 }
 
 /// Answers the verb. `status` is the content of `/proc/self/status` at the start.

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use allocanary_facts::descriptor::InCode;
 use allocanary_rows::description::ReadingDescription;
-use allocanary_rows::provenance::Built;
+use allocanary_rows::provenance::BuildFacts;
 
 /// Checks the settings of a preload, by its own parser: those of an allocator, or `None` for the preload that only samples. Out: the
 /// part that is wrong, and what was wanted.
@@ -18,7 +18,7 @@ pub struct BinaryParts {
     /// The allocator of this command: `jemalloc`.
     pub allocator: &'static str,
     /// What it was built from.
-    pub built: Built,
+    pub built: BuildFacts,
     /// The names of its cells' workloads.
     pub workloads: fn() -> Vec<&'static str>,
     /// What its cells read.

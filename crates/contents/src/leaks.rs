@@ -11,29 +11,29 @@ use crate::reach::{Reach, each_pointer};
 
 /// A block that nothing reaches in a reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Candidate {
+pub struct LeakSuspect {
     at: u64,
     bytes: u64,
     hash: u64,
 }
 
 /// The blocks that nothing reaches, in the order of their addresses.
-pub fn candidates(copy: &Copy, blocks: &Blocks, reach: &Reach) -> Vec<Candidate> {
+pub fn candidates(copy: &Copy, blocks: &Blocks, reach: &Reach) -> Vec<LeakSuspect> {
     let unreached = blocks.iter().filter(|(index, _)| !reach.has(*index));
     unreached.map(|(index, _)| candidate(copy, blocks, index)).collect()
 }
 
-fn candidate(copy: &Copy, blocks: &Blocks, index: u32) -> Candidate {
+fn candidate(copy: &Copy, blocks: &Blocks, index: u32) -> LeakSuspect {
     let block = blocks.get(index);
     let mut hash = 0_u64;
     copy.each_word(block.at..block.at + block.bytes, |_, word| {
         hash = (hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     });
-    Candidate { at: block.at, bytes: block.bytes, hash }
+    LeakSuspect { at: block.at, bytes: block.bytes, hash }
 }
 
 /// Takes as reached what was reached in an earlier reading or has changed since, and all that it leads to.
-pub fn agree(copy: &Copy, blocks: &Blocks, reach: &mut Reach, earlier: &[Candidate], links: &Links) {
+pub fn agree(copy: &Copy, blocks: &Blocks, reach: &mut Reach, earlier: &[LeakSuspect], links: &Links) {
     for (index, _) in blocks.iter() {
         if !reach.has(index) && earlier.binary_search(&candidate(copy, blocks, index)).is_err() {
             reach.add(copy, blocks, index, links);

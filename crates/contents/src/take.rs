@@ -11,7 +11,7 @@ use allocanary_process::{ProcessFiles, StoppedProcess};
 
 use crate::contents::Contents;
 use crate::copy::{Copy, Room, bytes_of};
-use crate::leaks::{self, Candidate};
+use crate::leaks::{self, LeakSuspect};
 use crate::sample;
 use crate::snapshot::Snapshot;
 use crate::threads;
@@ -29,7 +29,7 @@ pub fn take(pid: u32, wanted: &ContentsRequest, time: Duration) -> Result<Conten
     let subject = Subject::of(pid).ok_or(ProcessTrouble::Gone(pid))?;
     let files = Rc::new(ProcessFiles::of(pid));
     let open = |mapping: &Mapping| files.get(mapping.from, mapping.to, mapping.inode).ok();
-    let mut earlier: Option<Vec<Candidate>> = None;
+    let mut earlier: Option<Vec<LeakSuspect>> = None;
     let mut room: Option<Room> = None;
     // Why the readings so far that do not count were doubtful.
     let mut doubtful: Vec<Vec<String>> = Vec::new();

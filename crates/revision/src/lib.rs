@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
-use allocanary_rows::provenance::Built;
+use allocanary_rows::provenance::BuildFacts;
 
 /// A part of the build script, compiled here for its tests.
 #[cfg(test)]
@@ -18,8 +18,8 @@ pub const BUILD: &str = env!("ALLOCANARY_BUILD");
 /// What this binary was built from.
 // Not constants: inlined into the command's main they changed its one unit, which took 50 s of processor time to compile again.
 #[inline(never)]
-pub fn built() -> Built {
-    Built {
+pub fn built() -> BuildFacts {
+    BuildFacts {
         revision: env!("ALLOCANARY_REVISION"),
         id: BUILD,
         rustc: env!("ALLOCANARY_RUSTC"),

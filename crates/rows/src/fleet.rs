@@ -8,4 +8,4 @@ mod workloads;
 pub use allocanary_text::parts::{PARTS, Part, Parts};
 pub use parts::now;
 pub use report::{Bound, ContainerState, Follows, Machine, NodeReport, OtlpDelivery, Own, SCHEMA};
-pub use workloads::{Fleet, Workload, of_replica};
+pub use workloads::{Fleet, ReplicaSet, of_replica};

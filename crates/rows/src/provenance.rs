@@ -28,7 +28,7 @@ pub const PACKAGE: &str = "allocanary";
 /// What only a binary knows of itself. A library that had it would be compiled again with each change of any source, and
 /// all that depends on it: see the crate `allocanary-revision`.
 #[derive(Clone, Copy, Debug)]
-pub struct Built {
+pub struct BuildFacts {
     /// The git revision, with `-dirty` if the tree differed from it; `unknown` outside of a repository.
     pub revision: &'static str,
     /// The hash over sources, compiler and profile: [`Build::id`].
@@ -44,7 +44,7 @@ pub struct Built {
 }
 
 /// Of a program that has not said what it was built from, such as a library's test.
-const NOT_SAID: Built = Built {
+const NOT_SAID: BuildFacts = BuildFacts {
     revision: "unknown",
     id: "not-said",
     rustc: "unknown rustc",
@@ -53,14 +53,14 @@ const NOT_SAID: Built = Built {
     host: "unknown",
 };
 
-static BUILT: OnceLock<Built> = OnceLock::new();
+static BUILT: OnceLock<BuildFacts> = OnceLock::new();
 
 /// Says what this program was built from, once, before its first row.
-pub fn built_from(built: Built) {
+pub fn built_from(built: BuildFacts) {
     let _ = BUILT.set(built);
 }
 
-fn built() -> Built {
+fn built() -> BuildFacts {
     BUILT.get().copied().unwrap_or(NOT_SAID)
 }
 
@@ -86,7 +86,7 @@ pub struct Build {
 impl Build {
     /// This build.
     pub fn this() -> Self {
-        let Built { revision, id, rustc, profile, target, .. } = built();
+        let BuildFacts { revision, id, rustc, profile, target, .. } = built();
         Build {
             package: PACKAGE.into(),
             version: env!("CARGO_PKG_VERSION").into(),

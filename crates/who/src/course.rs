@@ -14,7 +14,7 @@ pub const LEAST: u64 = 5_000_000_000;
 
 /// The part of a trace in which growth is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct GrowthSpan {
     /// Its begin, in nanoseconds after the start.
     pub from: u64,
     /// Its end.
@@ -23,17 +23,17 @@ pub struct Span {
     pub words: &'static str,
 }
 
-impl Span {
+impl GrowthSpan {
     /// The span of a trace. `None` for a window, and for a recorder that came later: frees of older blocks are missing, so a steady site would seem to grow.
-    pub fn of(trace: &Trace) -> Option<Span> {
+    pub fn of(trace: &Trace) -> Option<GrowthSpan> {
         let length = trace.header.nanos(trace.header.last_ticks);
-        (!trace.lacks_begin()).then(|| Span::between(&trace.header.marks, length)).flatten()
+        (!trace.lacks_begin()).then(|| GrowthSpan::between(&trace.header.marks, length)).flatten()
     }
 
     /// It begins at the mark `ready`, or after the first quarter, because a program fills its tables while it starts. It ends at the end
     /// of the load, because an idle service leaks nothing. Without this mark it ends before the last tenth, because many programs free
     /// everything before they end. `None` if the span is empty, or if there is no `ready` and it is shorter than [`LEAST`].
-    pub fn between(marks: &Marks, length: u64) -> Option<Span> {
+    pub fn between(marks: &Marks, length: u64) -> Option<GrowthSpan> {
         let to = marks.peak.filter(|peak| (1..=length).contains(peak));
         let end = to.unwrap_or(length - length / 10);
         let ready = marks.ready.filter(|ready| *ready < end);
@@ -45,7 +45,7 @@ impl Span {
         };
         let from = ready.unwrap_or(to.unwrap_or(length) / 4);
         let least = if ready.is_some() { 1 } else { LEAST };
-        (end.saturating_sub(from) >= least).then_some(Span { from, to: end, words })
+        (end.saturating_sub(from) >= least).then_some(GrowthSpan { from, to: end, words })
     }
 
     /// The time with this number, which is below [`TIMES`].
@@ -64,7 +64,7 @@ impl Span {
 #[derive(Clone, Debug, Default)]
 pub struct Course {
     /// The span; `None` if growth cannot be measured.
-    pub span: Option<Span>,
+    pub span: Option<GrowthSpan>,
     /// The number of times that have been noted.
     noted: usize,
     steps: Vec<Step>,
@@ -80,7 +80,7 @@ struct Step {
 
 impl Course {
     /// An empty course over a span.
-    pub fn over(span: Option<Span>) -> Course {
+    pub fn over(span: Option<GrowthSpan>) -> Course {
         Course { span, ..Course::default() }
     }
 
@@ -126,7 +126,7 @@ mod tests {
         const S: u64 = 1_000_000_000;
         let of = |ready: Option<u64>, peak: Option<u64>, length| {
             let marks = Marks { ready: ready.map(|at| at * S), peak: peak.map(|at| at * S), idle: None };
-            Span::between(&marks, length).map(|span| (span.from / S, span.to / S, span.words))
+            GrowthSpan::between(&marks, length).map(|span| (span.from / S, span.to / S, span.words))
         };
         let span = |ready, peak| of(ready, peak, 1000 * S);
         assert_eq!(span(None, None), Some((250, 900, "between the first quarter and the last tenth of the trace")));
@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(span(None, Some(600)).map(|(from, to, _)| (from, to)), Some((150, 600)));
         assert_eq!(span(Some(600), Some(600)).map(|(from, ..)| from), Some(150), "a load without a length");
         assert_eq!(span(None, Some(2000)).map(|(_, to, _)| to), Some(900), "a mark behind the end");
-        assert_eq!(Span::between(&Marks::default(), 0), None);
+        assert_eq!(GrowthSpan::between(&Marks::default(), 0), None);
         // For a trace of 8 s the span is 5.2 s, for one of 7 s it is 4.55 s.
         assert!(of(None, None, 8 * S).is_some() && of(None, None, 7 * S).is_none(), "all of it may be the start");
         assert!(of(None, Some(7), 9 * S).is_some() && of(None, Some(6), 9 * S).is_none());
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn groups_have_the_sums_of_their_stacks() {
-        let mut course = Course::over(Some(Span { from: 47, to: 188, words: "" }));
+        let mut course = Course::over(Some(GrowthSpan { from: 47, to: 188, words: "" }));
         assert_eq!(course.due(), 47);
         course.note([(0, 10), (2, 7)].into_iter());
         assert_eq!(course.due(), 50);

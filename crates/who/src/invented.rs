@@ -4,7 +4,7 @@ use allocanary_trace::coder::AllocFunction;
 use allocanary_trace::merge::{At, Sink};
 use allocanary_trace::stacks::{StackId, StackNode, Stacks};
 
-use crate::course::Span;
+use crate::course::GrowthSpan;
 use crate::moment::{MomentChoice, TracePoint};
 use crate::tally::{BlockTally, PackedBlock, Tally};
 
@@ -26,7 +26,7 @@ pub struct Invented(u64, PackedBlock);
 impl Events {
     /// No events yet. The blocks are taken at this moment of a trace of this length.
     pub fn new(moment: TracePoint, length: u64) -> Events {
-        let span = (length > 0).then_some(Span { from: length / 4, to: length - length / 10, words: "" });
+        let span = (length > 0).then_some(GrowthSpan { from: length / 4, to: length - length / 10, words: "" });
         Events(Tally::new(moment, false, span), Vec::new())
     }
 

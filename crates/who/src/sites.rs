@@ -6,7 +6,7 @@ use allocanary_trace::merge::{Merged, merge};
 use allocanary_trace::reader::Trace;
 use allocanary_trace::stacks::{NoRoom, Resident, StackId, Stacks};
 
-use crate::course::Span;
+use crate::course::GrowthSpan;
 use crate::fold::{By, Folding};
 use crate::frame::NamedFrame;
 use crate::groups::StackGroups;
@@ -61,7 +61,7 @@ pub struct SiteReport {
     /// All pages of the heap.
     pub pages: Divided,
     /// The part of the trace in which growth was measured; `None` if it was not measured.
-    pub span: Option<Span>,
+    pub span: Option<GrowthSpan>,
     /// For a trace with a window: how many older blocks were freed in it. Older blocks that were not freed may be in any page, so the
     /// figures for pinned and empty are upper bounds.
     pub freed_from_before: Option<u64>,
@@ -125,7 +125,7 @@ pub type TraceData = (BlockTally, Option<Resident>, Merged);
 
 /// Reads a trace at a moment.
 pub fn take(trace: &Trace, moment: TracePoint, by_thread: bool) -> Result<TraceData> {
-    read(trace, Tally::new(moment, by_thread, Span::of(trace)))
+    read(trace, Tally::new(moment, by_thread, GrowthSpan::of(trace)))
 }
 
 /// Reads a trace at the wanted moment, as [`moment`] and [`take`] do. It reads the trace once; these two read it twice to find
@@ -133,7 +133,7 @@ pub fn take(trace: &Trace, moment: TracePoint, by_thread: bool) -> Result<TraceD
 pub fn take_wanted(trace: &Trace, wanted: Option<MomentChoice>, by_thread: bool) -> Result<TraceData> {
     match known(trace, wanted)? {
         Some(moment) => take(trace, moment, by_thread),
-        None => read(trace, Tally::at_peak(&trace.header.marks, by_thread, Span::of(trace))),
+        None => read(trace, Tally::at_peak(&trace.header.marks, by_thread, GrowthSpan::of(trace))),
     }
 }
 

@@ -15,7 +15,7 @@ use allocanary_trace::stacks::StackId;
 pub use made::PackedBlock;
 
 use self::made::Recent;
-use crate::course::{Course, Span};
+use crate::course::{Course, GrowthSpan};
 use crate::ever::Ever;
 use crate::moment::{Peak, TracePoint};
 use crate::watch::PeakFinder;
@@ -104,7 +104,7 @@ pub struct Tally {
 
 impl Tally {
     /// Takes the blocks at a moment of a trace. Growth is measured in `span`.
-    pub fn new(moment: TracePoint, by_thread: bool, span: Option<Span>) -> Tally {
+    pub fn new(moment: TracePoint, by_thread: bool, span: Option<GrowthSpan>) -> Tally {
         let (totals, blocks, ever) = (Vec::new(), Vec::new(), Ever::default());
         let course = Course::over(span);
         Tally {
@@ -134,7 +134,7 @@ impl Tally {
 
     /// Takes the blocks at the moment with the most live bytes until the end of the load, as [`Peak`] finds it, without reading the
     /// trace twice.
-    pub fn at_peak(marks: &Marks, by_thread: bool, span: Option<Span>) -> Tally {
+    pub fn at_peak(marks: &Marks, by_thread: bool, span: Option<GrowthSpan>) -> Tally {
         let peak = Some(PeakFinder::until(marks.peak.unwrap_or(u64::MAX)));
         Tally { peak, ..Tally::new(Peak::until(marks).moment(), by_thread, span) }
     }

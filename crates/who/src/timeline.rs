@@ -9,7 +9,7 @@ use allocanary_trace::merge::{At, Sink, merge};
 use allocanary_trace::reader::Trace;
 use allocanary_trace::stacks::StackId;
 
-use crate::course::{Course, Span, TIMES};
+use crate::course::{Course, GrowthSpan, TIMES};
 use crate::groups::StackGroups;
 use crate::sites::live_one_in;
 use crate::tally::BlockTally;
@@ -29,7 +29,7 @@ pub fn of(trace: &Trace, taken: &BlockTally, groups: &StackGroups, most: usize) 
     if length == 0 {
         return Ok(Vec::new());
     }
-    let span = Span { from: 0, to: length, words: "" };
+    let span = GrowthSpan { from: 0, to: length, words: "" };
     let mut watching = Watching::over(span);
     merge(trace, &mut watching)?;
     let factor = crate::sites::one_in(taken).map_or(1.0, |one_in| live_one_in(taken, one_in));
@@ -38,7 +38,7 @@ pub fn of(trace: &Trace, taken: &BlockTally, groups: &StackGroups, most: usize) 
 
 fn lines(
     watching: Watching,
-    span: Span,
+    span: GrowthSpan,
     taken: &BlockTally,
     groups: &StackGroups,
     most: usize,
@@ -72,7 +72,7 @@ struct Watching {
 }
 
 impl Watching {
-    fn over(span: Span) -> Watching {
+    fn over(span: GrowthSpan) -> Watching {
         let course = Course::over(Some(span));
         let (index, stacks, live) = Default::default();
         Watching { due: course.due(), course, index, stacks, live, stack: 0 }
@@ -161,7 +161,7 @@ mod tests {
         }
         let taken = events.taken();
         let groups = StackGroups::of(&taken, false, &mut FrameNames::of(&table), By::Function, &Folding::default());
-        let span = Span { from: 0, to: 470, words: "" };
+        let span = GrowthSpan { from: 0, to: 470, words: "" };
         let mut watching = Watching::over(span);
         let mut make = |nanos, stack, size| {
             watching.stack(stack);

@@ -12,7 +12,7 @@ use allocanary_trace::prepare::FreeSlots;
 use allocanary_trace::reader::Trace;
 use allocanary_trace::stacks::{Resident, StackId};
 
-use crate::course::Span;
+use crate::course::GrowthSpan;
 use crate::ever::Ever;
 use crate::moment::TracePoint;
 use crate::sites::SiteReport;
@@ -36,7 +36,7 @@ pub fn take(
     by_thread: bool,
     placed: &Placed,
 ) -> Result<(BlockTally, Resident)> {
-    let tally = Tally::new(moment.behind(events), by_thread, Span::of(trace));
+    let tally = Tally::new(moment.behind(events), by_thread, GrowthSpan::of(trace));
     let mut slotted = Slotted { tally, slots: FreeSlots::default() };
     merge(trace, &mut slotted)?;
     let mut taken = BlockTally { one_stack_in: trace.header.stacks.max(1), ..slotted.tally.taken() };

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use allocanary_rows::error::Error;
 use allocanary_rows::error::Result;
-use allocanary_study::builds::cache::{Built, LibraryFolder};
+use allocanary_study::builds::cache::{LibraryFolder, LibraryRecord};
 use allocanary_study::builds::make::CrateSource;
 use allocanary_study::builds::releases::Release;
 use allocanary_study::builds::releases::find;
@@ -35,7 +35,7 @@ pub fn run(flags: &BuildFlags) -> Result<ExitCode> {
 }
 
 /// Builds these releases. With `again`, also those that are already built.
-fn make(cache: &LibraryFolder, releases: &[Release], source: CrateSource, again: bool) -> Result<Vec<Built>> {
+fn make(cache: &LibraryFolder, releases: &[Release], source: CrateSource, again: bool) -> Result<Vec<LibraryRecord>> {
     let mut all = Vec::new();
     for (at, release) in releases.iter().enumerate() {
         let there = cache.get(release).filter(|_| !again);
@@ -89,7 +89,7 @@ fn size(bytes: u64) -> String {
 }
 
 /// The list of what can be built and what is built, and how much room that takes.
-fn list(built: &[Built], folder: &Path) -> String {
+fn list(built: &[LibraryRecord], folder: &Path) -> String {
     let mut out = format!("{:<18}{:<28}{:>9}\n", "allocator", "from the crate", "built");
     for release in releases() {
         let there = built.iter().find(|built| built.name() == release.name());
@@ -103,7 +103,7 @@ fn list(built: &[Built], folder: &Path) -> String {
 }
 
 /// The releases that were built, each with its version and the path of its library.
-fn done(all: &[Built]) -> String {
+fn done(all: &[LibraryRecord]) -> String {
     let mut out = String::new();
     for built in all {
         let reports = match &built.reported {
@@ -112,7 +112,7 @@ fn done(all: &[Built]) -> String {
         };
         out += &format!("{}: {}, {reports}\n  {}\n", built.name(), size(built.bytes), built.library.display());
     }
-    let next = CommandLine::new("allocanary run --candidates system").words(all.iter().map(Built::name));
+    let next = CommandLine::new("allocanary run --candidates system").words(all.iter().map(LibraryRecord::name));
     out + &format!("next: {next} -- PROGRAM\n")
 }
 
@@ -120,9 +120,9 @@ fn done(all: &[Built]) -> String {
 mod tests {
     use super::*;
 
-    fn built(name: &str, bytes: u64) -> Built {
+    fn built(name: &str, bytes: u64) -> LibraryRecord {
         let (allocator, version) = name.split_once('@').unwrap_or((name, ""));
-        Built {
+        LibraryRecord {
             allocator: allocator.into(),
             version: version.into(),
             reported: Some(version.into()),

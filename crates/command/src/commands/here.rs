@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use super::cells;
 use super::measure::Measurement;
-use super::output::Output;
+use super::output::VerbOutput;
 use super::terminal;
 use crate::args::HereFlags;
 use allocanary_facts::environment::readable_variables;
@@ -42,7 +42,7 @@ pub fn run(flags: &HereFlags) -> Result<ExitCode> {
     terminal::print_plain(&introduction(plain, &configured, &inherited))?;
 
     let file = StudyFile { inherited: Some(inherited), ..file };
-    let (group, output) = (Studies(vec![file]), Output::tables("here"));
+    let (group, output) = (Studies(vec![file]), VerbOutput::tables("here"));
     Measurement {
         group: &group,
         roster: &roster,

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::left;
-use super::output::Output;
+use super::output::VerbOutput;
 use super::production;
 use super::progress::{Progress, StudyProgress};
 use super::terminal;
@@ -50,7 +50,7 @@ pub struct Measurement<'a> {
     /// Where the answer is to be used.
     pub write_for: Option<DeployTarget>,
     /// What is printed at the end.
-    pub output: Output,
+    pub output: VerbOutput,
 }
 
 impl Measurement<'_> {

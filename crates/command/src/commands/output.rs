@@ -14,7 +14,7 @@ use allocanary_text::outside::TerminalStyle;
 use crate::args::{OutputFlags, TableFlags};
 
 /// A verb, and the form of its output.
-pub struct Output {
+pub struct VerbOutput {
     verb: &'static str,
     form: Form,
 }
@@ -28,32 +28,32 @@ enum Form {
 /// The most lines at the end of a measurement, if the terminal has fewer than 120 columns.
 const LINES: usize = 40;
 
-impl Output {
+impl VerbOutput {
     /// Tables with the metrics that decide.
-    pub fn tables(verb: &'static str) -> Output {
-        Output { verb, form: Form::Tables(View { columns: Columns::Deciding, lines: Some(LINES) }) }
+    pub fn tables(verb: &'static str) -> VerbOutput {
+        VerbOutput { verb, form: Form::Tables(View { columns: Columns::Deciding, lines: Some(LINES) }) }
     }
 
     /// The output that the flags of a search request.
-    pub fn of(verb: &'static str, flags: &OutputFlags) -> Output {
+    pub fn of(verb: &'static str, flags: &OutputFlags) -> VerbOutput {
         match flags {
-            OutputFlags { json: true, .. } => Output { verb, form: Form::Json },
-            OutputFlags { short: true, .. } => Output { verb, form: Form::Short },
-            _ => Output::tables(verb),
+            OutputFlags { json: true, .. } => VerbOutput { verb, form: Form::Json },
+            OutputFlags { short: true, .. } => VerbOutput { verb, form: Form::Short },
+            _ => VerbOutput::tables(verb),
         }
     }
 
     /// The output that the flags of a measurement request. An unknown metric is an error before anything is measured. A
     /// metric of the user's program is known, because a study has its name.
-    pub fn of_tables(verb: &'static str, flags: &TableFlags, studies: &[StudyFile]) -> Result<Output> {
+    pub fn of_tables(verb: &'static str, flags: &TableFlags, studies: &[StudyFile]) -> Result<VerbOutput> {
         if flags.metrics.is_empty() {
-            return Ok(Output::of(verb, &flags.output));
+            return Ok(VerbOutput::of(verb, &flags.output));
         }
         let named = studies.iter().filter_map(|study| study.program.as_ref()).flat_map(|program| program.metric.keys());
         let named: Vec<&str> = named.filter_map(|key| key.split(':').next()).collect();
         let columns = columns(&flags.metrics, &named)?;
         // A user who names columns wants to see all of their lines.
-        Ok(Output { verb, form: Form::Tables(View { columns, lines: None }) })
+        Ok(VerbOutput { verb, form: Form::Tables(View { columns, lines: None }) })
     }
 
     /// Whether the output has no tables: it is for a script, or a short answer.

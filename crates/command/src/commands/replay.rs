@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::cells;
 use super::measure::Measurement;
-use super::output::Output;
+use super::output::VerbOutput;
 use super::terminal;
 use crate::args::{PaceFlags, ReplayFlags};
 use allocanary_facts::ours;
@@ -31,7 +31,7 @@ pub fn run(flags: &ReplayFlags) -> Result<ExitCode> {
     let candidates = Some(candidates());
     let study = StudyFile { candidates, ..study }.overridden_by(flags.file());
     study.clone().check()?;
-    let output = Output::of_tables("replay", &flags.tables, std::slice::from_ref(&study))?;
+    let output = VerbOutput::of_tables("replay", &flags.tables, std::slice::from_ref(&study))?;
     let group = Studies(vec![study]);
     let target = flags.rows.target(&flags.run)?.unwrap_or(Target::Fresh("replay".into()));
     let roster = timed(cells::roster_for(&group, &flags.run.cells)?, seconds);

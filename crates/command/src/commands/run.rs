@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use super::cells;
 use super::measure::Measurement;
-use super::output::Output;
+use super::output::VerbOutput;
 use super::terminal;
 use crate::args::{ProgramStudyFlags, RunFlags};
 use allocanary_doctor::program::StartableProgram as Looked;
@@ -34,7 +34,7 @@ use started::Started;
 pub fn run(flags: &ProgramStudyFlags) -> Result<ExitCode> {
     let file = study(flags)?;
     let target = flags.rows.target(&flags.run)?;
-    let output = Output::of_tables("run", &flags.tables, std::slice::from_ref(&file))?;
+    let output = VerbOutput::of_tables("run", &flags.tables, std::slice::from_ref(&file))?;
     run_study(file, target, &flags.run, flags.resume, output)
 }
 
@@ -90,7 +90,7 @@ pub fn run_study(
     target: Option<Target>,
     flags: &RunFlags,
     resume: bool,
-    output: Output,
+    output: VerbOutput,
 ) -> Result<ExitCode> {
     let command = file.program.as_ref().and_then(|program| program.command.first().cloned()).unwrap_or_default();
     let Some((file, mut started)) = begin(file, flags)? else { return Ok(ExitCode::from(130)) };

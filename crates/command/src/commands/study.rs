@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use super::cells;
 use super::measure::Measurement;
-use super::output::Output;
+use super::output::VerbOutput;
 use super::studies::study;
 use crate::args::StudyRunFlags;
 use allocanary_rows::error::{Error, Result};
@@ -17,7 +17,7 @@ pub fn run(flags: &StudyRunFlags) -> Result<ExitCode> {
         return super::plan::run(flags);
     }
     let (name, group) = study(flags)?;
-    let output = Output::of_tables("study", tables, &group.0)?;
+    let output = VerbOutput::of_tables("study", tables, &group.0)?;
     if let [one] = group.0.as_slice()
         && one.program.is_some()
     {

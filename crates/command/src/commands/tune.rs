@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use super::measure::watch_interrupts;
-use super::output::Output;
+use super::output::VerbOutput;
 use super::{left, production, terminal};
 use crate::args::TuneFlags;
 use allocanary_measure::summary::{Findings, LEAST_SAMPLES, StudyNotes};
@@ -49,7 +49,7 @@ const WRITTEN: [&str; 3] = ["report.html", "tune.txt", "tuned.toml"];
 /// Searches, and prints the answer.
 pub fn run(flags: &TuneFlags) -> Result<ExitCode> {
     let target = target(flags)?;
-    let output = Output::of("tune", &flags.output);
+    let output = VerbOutput::of("tune", &flags.output);
     let Some(mut subject) = kind::subject(flags)? else {
         terminal::tell("interrupted: nothing was measured");
         return Ok(ExitCode::from(130));

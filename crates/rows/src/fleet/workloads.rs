@@ -11,7 +11,7 @@ use crate::fleet::{Bound, ContainerState, Follows, Machine, NodeReport, Parts};
 
 /// The replicas of a workload's container on nodes of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Workload {
+pub struct ReplicaSet {
     /// Its namespace.
     pub namespace: String,
     /// What the pods are replicas of: `deployment/web`; the pod's name if it is not a replica; empty for control groups of hosts.
@@ -53,7 +53,7 @@ pub struct Fleet {
     /// The kinds of nodes, with the number of nodes of each kind.
     pub hosts: Vec<(Machine, u64)>,
     /// The workloads, those with the most bytes that are not live first.
-    pub workloads: Vec<Workload>,
+    pub workloads: Vec<ReplicaSet>,
     /// What agents could not read, each with the name of the node.
     pub problems: Vec<String>,
 }
@@ -98,7 +98,7 @@ impl Fleet {
                 all.entry(key).or_default().add(node, row);
             }
         }
-        let mut workloads: Vec<Workload> = all.into_iter().map(|(key, sum)| sum.workload(key)).collect();
+        let mut workloads: Vec<ReplicaSet> = all.into_iter().map(|(key, sum)| sum.workload(key)).collect();
         workloads.sort_by_key(|one| (std::cmp::Reverse(one.parts.overhead()), std::cmp::Reverse(one.parts.sum())));
         Fleet {
             schema: crate::fleet::SCHEMA,
@@ -110,7 +110,7 @@ impl Fleet {
     }
 }
 
-impl Workload {
+impl ReplicaSet {
     /// Its name in a table.
     pub fn name(&self) -> String {
         let parts = [&self.namespace, &self.workload, &self.container];
@@ -155,9 +155,9 @@ impl Sum {
         self.read = [self.read, row.read].into_iter().flatten().min();
     }
 
-    fn workload(self, (namespace, workload, container, allocator, host): Key) -> Workload {
+    fn workload(self, (namespace, workload, container, allocator, host): Key) -> ReplicaSet {
         let most = self.bounds.into_iter().max_by_key(|(_, (bytes, _))| *bytes);
-        Workload {
+        ReplicaSet {
             namespace,
             workload,
             container,

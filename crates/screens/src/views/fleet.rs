@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use allocanary_rows::fleet::{Fleet, Machine, Part, Workload};
+use allocanary_rows::fleet::{Fleet, Machine, Part, ReplicaSet};
 use allocanary_text::outside::{TerminalStyle, harmless};
 use allocanary_text::units::{Bytes, show_time};
 use maud::{Markup, html};
@@ -30,7 +30,7 @@ fn sum(all: impl Iterator<Item = u64>) -> u64 {
 }
 
 /// The figures of a workload's columns.
-fn figures(one: &Workload) -> [String; 6] {
+fn figures(one: &ReplicaSet) -> [String; 6] {
     let gives = match &one.bound {
         Some(bound) => format!("{}{}", if bound.exact { "" } else { "<" }, Bytes(bound.bytes)),
         None if one.read.is_none() => "?".into(),
@@ -44,7 +44,7 @@ fn figures(one: &Workload) -> [String; 6] {
 }
 
 /// A line about a workload: its name, replicas, allocator, settings.
-fn about(one: &Workload, kinds: usize) -> String {
+fn about(one: &ReplicaSet, kinds: usize) -> String {
     let mut text = format!("{}: {} x {}", one.name(), one.replicas, one.allocator);
     match &one.settings {
         Some(settings) if settings.is_empty() => {}
@@ -73,7 +73,7 @@ fn host(host: &Machine) -> String {
 
 /// Where the figures come from, and what they include.
 fn answer(fleet: &Fleet, price: Option<f64>) -> String {
-    let sum = |of: &dyn Fn(&Workload) -> u64| sum(fleet.workloads.iter().map(of));
+    let sum = |of: &dyn Fn(&ReplicaSet) -> u64| sum(fleet.workloads.iter().map(of));
     let (all, live) = (sum(&|one| one.parts.sum()), sum(&|one| one.parts.of(Part::Live)));
     let (overhead, unknown) = (sum(&|one| one.parts.overhead()), sum(&|one| one.parts.of(Part::Unknown)));
     let gives = sum(&|one| one.bound.as_ref().map_or(0, |bound| bound.bytes));
@@ -119,7 +119,7 @@ pub fn table(fleet: &Fleet, price: Option<f64>, look: &TerminalStyle) -> String 
 /// The page.
 pub fn page(fleet: &Fleet, price: Option<f64>) -> String {
     let largest = largest(fleet);
-    let number = |one: &Workload| largest.iter().take(FRAMED).position(|other| std::ptr::eq(*other, one));
+    let number = |one: &ReplicaSet| largest.iter().take(FRAMED).position(|other| std::ptr::eq(*other, one));
     let head = html! { section #answer { p.answer { (answer(fleet, price)) } } };
     let main = html! {
         (map(&largest))
@@ -144,7 +144,7 @@ pub fn page(fleet: &Fleet, price: Option<f64>) -> String {
 }
 
 /// A row of the table. `number` is the number of the workload's frame in the map, if it has one.
-fn row(one: &Workload, number: Option<usize>) -> Markup {
+fn row(one: &ReplicaSet, number: Option<usize>) -> Markup {
     let read = one.read.map_or("never all".into(), |read| format!("{} UTC", show_time(Duration::from_millis(read))));
     let settings = match &one.settings {
         Some(settings) => settings.join(" "),
@@ -164,19 +164,19 @@ fn row(one: &Workload, number: Option<usize>) -> Markup {
 }
 
 /// The workloads that have memory, in the order of their numbers in the map.
-fn largest(fleet: &Fleet) -> Vec<&Workload> {
-    let mut largest: Vec<&Workload> = fleet.workloads.iter().filter(|one| one.parts.sum() > 0).collect();
+fn largest(fleet: &Fleet) -> Vec<&ReplicaSet> {
+    let mut largest: Vec<&ReplicaSet> = fleet.workloads.iter().filter(|one| one.parts.sum() > 0).collect();
     largest.sort_by_key(|one| std::cmp::Reverse(one.parts.sum()));
     largest
 }
 
-fn map(largest: &[&Workload]) -> Markup {
-    let kinds = |all: &[&Workload]| {
+fn map(largest: &[&ReplicaSet]) -> Markup {
+    let kinds = |all: &[&ReplicaSet]| {
         let parts = allocanary_rows::fleet::PARTS.into_iter();
         let sum = |part: Part| sum(all.iter().map(|one| one.parts.of(part)));
         parts.map(|part| (part.name().to_string(), sum(part), 0)).filter(|kind| kind.1 > 0).collect::<Vec<_>>()
     };
-    let part = |name: String, all: &[&Workload]| {
+    let part = |name: String, all: &[&ReplicaSet]| {
         let kinds = kinds(all);
         tree_map::MapRect { name, bytes: sum(kinds.iter().map(|kind| kind.1)), blocks: 0, kinds }
     };

@@ -18,7 +18,7 @@ use crate::builds::releases::Release;
 
 /// The record of a library that was built.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Built {
+pub struct LibraryRecord {
     /// The allocator.
     pub allocator: String,
     /// The version in the table of releases.
@@ -38,7 +38,7 @@ pub struct Built {
     pub library: PathBuf,
 }
 
-impl Built {
+impl LibraryRecord {
     /// Its name as a candidate.
     pub fn name(&self) -> String {
         format!("{}@{}", self.allocator, self.version)
@@ -90,24 +90,24 @@ impl LibraryFolder {
 
     /// All libraries, by name. A library that cannot be read is left out: it is an interrupted build, and is built again. A library
     /// that another user can replace is left out as well.
-    pub fn all(&self) -> Vec<Built> {
+    pub fn all(&self) -> Vec<LibraryRecord> {
         if self.check().is_err() {
             return Vec::new();
         }
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
-        let mut found: Vec<Built> = entries.filter_map(|entry| read(&entry.path())).collect();
-        found.sort_by_key(Built::name);
+        let mut found: Vec<LibraryRecord> = entries.filter_map(|entry| read(&entry.path())).collect();
+        found.sort_by_key(LibraryRecord::name);
         found
     }
 
     /// The library of a release, if it was built and is unchanged.
-    pub fn get(&self, release: &Release) -> Option<Built> {
+    pub fn get(&self, release: &Release) -> Option<LibraryRecord> {
         self.check().ok()?;
         read(&self.place(release)).filter(|built| built.check().is_ok())
     }
 
     /// Builds a release. An existing library is built again.
-    pub fn build(&self, release: &Release, source: CrateSource<'_>) -> Result<Built> {
+    pub fn build(&self, release: &Release, source: CrateSource<'_>) -> Result<LibraryRecord> {
         let place = self.place(release);
         // The path is checked first, because building takes minutes.
         if place.as_os_str().as_encoded_bytes().iter().any(|byte| b" :\t\n".contains(byte)) {
@@ -127,7 +127,7 @@ impl LibraryFolder {
         let made = make(release, source, &new, &log).inspect_err(|_| drop(fs::remove_file(&new)))?;
         let last_log = place.join("build.log");
         fs::rename(&log, &last_log).map_err(file(&last_log, "giving it its name"))?;
-        let built = Built {
+        let built = LibraryRecord {
             allocator: release.allocator.into(),
             version: release.version.into(),
             reported: made.reported,
@@ -173,10 +173,10 @@ impl LibraryFolder {
     }
 }
 
-fn read(place: &Path) -> Option<Built> {
+fn read(place: &Path) -> Option<LibraryRecord> {
     let record = place.join("built.json");
     private::check_path(&record).ok()?;
-    let mut built: Built = serde_json::from_slice(&fs::read(record).ok()?).ok()?;
+    let mut built: LibraryRecord = serde_json::from_slice(&fs::read(record).ok()?).ok()?;
     built.library = place.join("lib.so");
     (built.library.is_file() && private::check_path(&built.library).is_ok()).then_some(built)
 }
@@ -191,13 +191,13 @@ mod tests {
     use super::*;
     use crate::builds::releases::find;
 
-    fn kept(cache: &LibraryFolder, name: &str) -> Built {
+    fn kept(cache: &LibraryFolder, name: &str) -> LibraryRecord {
         let release = find(name).unwrap();
         let place = cache.place(&release);
         fs::create_dir_all(&place).unwrap();
         let library = place.join("lib.so");
         fs::write(&library, name).unwrap();
-        let built = Built {
+        let built = LibraryRecord {
             allocator: release.allocator.into(),
             version: release.version.into(),
             reported: None,

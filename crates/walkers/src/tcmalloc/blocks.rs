@@ -1,13 +1,13 @@
 //! Which blocks of the spans are taken, free or cached. In: spans, sizes and lists. Out: bits for each block, and how many are wrong.
 
 use super::lists::List;
-use super::span::{Span, Use};
+use super::span::{PageSpan, Use};
 use crate::{Memory, Window};
 
 /// The blocks of all spans.
 #[derive(Debug)]
 pub struct SpanBlocks<'a> {
-    spans: &'a [Span],
+    spans: &'a [PageSpan],
     sizes: &'a [u64],
     /// For each span the place of its first word below.
     first: Vec<usize>,
@@ -23,7 +23,7 @@ pub struct SpanBlocks<'a> {
 
 impl<'a> SpanBlocks<'a> {
     /// Blocks of which none is free yet.
-    pub fn new(spans: &'a [Span], sizes: &'a [u64]) -> Self {
+    pub fn new(spans: &'a [PageSpan], sizes: &'a [u64]) -> Self {
         let mut blocks =
             SpanBlocks { spans, sizes, first: Vec::new(), free: Vec::new(), cached: Vec::new(), breaks: 0, skipped: 0 };
         let mut words = 0;
@@ -37,12 +37,12 @@ impl<'a> SpanBlocks<'a> {
     }
 
     /// The bytes of a span's blocks; 0 if it is one large block or free.
-    pub fn size(&self, span: &Span) -> u64 {
+    pub fn size(&self, span: &PageSpan) -> u64 {
         if span.used == Use::Taken { self.sizes.get(usize::from(span.class)).copied().unwrap_or(0) } else { 0 }
     }
 
     /// How many blocks of a class a span has.
-    pub fn count(&self, span: &Span) -> u64 {
+    pub fn count(&self, span: &PageSpan) -> u64 {
         (span.to - span.from).checked_div(self.size(span)).unwrap_or(0)
     }
 

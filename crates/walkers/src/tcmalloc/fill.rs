@@ -92,8 +92,8 @@ pub fn fill(
 }
 
 /// Ends the last region.
-const END: super::span::Span =
-    super::span::Span { at: 0, from: u64::MAX, to: u64::MAX, class: 0, taken: 0, objects: 0, used: Use::Taken };
+const END: super::span::PageSpan =
+    super::span::PageSpan { at: 0, from: u64::MAX, to: u64::MAX, class: 0, taken: 0, objects: 0, used: Use::Taken };
 
 /// The leaves of the map, and the pages that have structures of spans and of thread caches.
 fn structures(memory: &dyn Memory, map: &SpanMap, found: &Spans, caches: &BTreeSet<u64>, walk: &mut Walk) {

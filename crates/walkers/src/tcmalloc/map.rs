@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use super::release::{ALL, TcmallocRelease};
-use super::span::Span;
+use super::span::PageSpan;
 use crate::globals::{each_piece, each_word, globals};
 use crate::{Memory, Window};
 
@@ -34,7 +34,7 @@ pub struct SpanMap {
 #[derive(Debug, Default)]
 pub struct Spans {
     /// In the order of their addresses. No two overlap.
-    pub spans: Vec<Span>,
+    pub spans: Vec<PageSpan>,
     /// The leaves.
     pub leaves: Vec<u64>,
     /// Entries whose span could not be read, or is elsewhere.
@@ -123,10 +123,10 @@ fn proven(memory: &dyn Memory, leaf: u64, release: &TcmallocRelease) -> Option<u
     None
 }
 
-fn span(memory: &dyn Memory, window: &mut Window, at: u64, release: &TcmallocRelease) -> Option<Span> {
+fn span(memory: &dyn Memory, window: &mut Window, at: u64, release: &TcmallocRelease) -> Option<PageSpan> {
     // Most words that are no spans lead nowhere, and to ask for the mapping is cheaper than to read.
     let bytes = is_heap(memory, at, 8).then(|| window.bytes(at, release.span.bytes))??;
-    Span::parse(at, bytes, release)
+    PageSpan::parse(at, bytes, release)
 }
 
 impl SpanMap {

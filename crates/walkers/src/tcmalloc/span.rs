@@ -15,7 +15,7 @@ pub enum Use {
 
 /// A span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct PageSpan {
     /// The address of its structure.
     pub at: u64,
     /// Its first byte.
@@ -32,9 +32,9 @@ pub struct Span {
     pub used: Use,
 }
 
-impl Span {
+impl PageSpan {
     /// Reads the fields. `None` if they cannot be those of a span.
-    pub fn parse(at: u64, bytes: &[u8], release: &TcmallocRelease) -> Option<Span> {
+    pub fn parse(at: u64, bytes: &[u8], release: &TcmallocRelease) -> Option<PageSpan> {
         let fields = &release.span;
         let word = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
         let (start, length, bits) = (word(fields.start)?, word(fields.length)?, word(fields.bits)?);
@@ -45,7 +45,7 @@ impl Span {
             _ => return None,
         };
         let end = start.checked_add(length)?;
-        (start > 0 && length > 0 && end < 1 << (48 - release.page_shift)).then_some(Span {
+        (start > 0 && length > 0 && end < 1 << (48 - release.page_shift)).then_some(PageSpan {
             at,
             from: start << release.page_shift,
             to: end << release.page_shift,

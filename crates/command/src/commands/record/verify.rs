@@ -9,7 +9,7 @@ use super::traces::{brief, largest, span};
 use crate::args::PaceFlags;
 use crate::commands::cells;
 use crate::commands::measure::Measurement;
-use crate::commands::output::Output;
+use crate::commands::output::VerbOutput;
 use crate::commands::run::candidates::{described, libraries};
 use crate::commands::run::refuse;
 use crate::commands::run::started::Started;
@@ -187,7 +187,7 @@ fn beside(real: &[Sample], traces: &[(PathBuf, TraceHeader)]) -> String {
 /// Runs a study into a folder; `None` if the user interrupted it.
 fn rows(file: StudyFile, roster: &Roster, executor: &dyn Executor, folder: PathBuf) -> Result<Option<Vec<Sample>>> {
     let group = &Studies(vec![file]);
-    let output = Output::tables("record");
+    let output = VerbOutput::tables("record");
     Measurement { group, roster, target: Target::Folder(folder), resume: false, executor, write_for: None, output }
         .samples()
 }

@@ -1,5 +1,5 @@
 use allocanary_trace::stacks::Resident;
-use allocanary_who::course::Span;
+use allocanary_who::course::GrowthSpan;
 use allocanary_who::frame::NamedFrame;
 use allocanary_who::moment::Peak;
 use allocanary_who::pages::{Divided, Share};
@@ -62,7 +62,11 @@ pub fn found() -> SiteReport {
             outside: Some(3 * MIB),
         },
         sites,
-        span: Some(Span { from: 1_000_000_000, to: 9_000_000_000, words: "from ready until the end of the load" }),
+        span: Some(GrowthSpan {
+            from: 1_000_000_000,
+            to: 9_000_000_000,
+            words: "from ready until the end of the load",
+        }),
         freed_from_before: None,
         one_in: None,
         wrappers: Vec::new(),
