@@ -20,7 +20,7 @@ type Free = unsafe extern "C" fn(*mut c_void);
 
 /// The functions that allocate and free.
 #[derive(Clone, Copy)]
-pub struct Functions {
+pub struct MallocFunctions {
     /// C's `malloc`.
     pub malloc: Malloc,
     /// C's `calloc`.
@@ -34,20 +34,20 @@ pub struct Functions {
 }
 
 /// The functions to which the exported functions jump.
-pub struct Entries(UnsafeCell<Functions>);
+pub struct Entries(UnsafeCell<MallocFunctions>);
 
 // SAFETY: changed by the constructor alone, before there is a second thread.
 unsafe impl Sync for Entries {}
 
 impl Entries {
     /// Entries to the allocator's own functions.
-    pub const fn new(functions: Functions) -> Entries {
+    pub const fn new(functions: MallocFunctions) -> Entries {
         Entries(UnsafeCell::new(functions))
     }
 
     /// The functions in use now.
     #[inline(always)]
-    pub fn get(&self) -> &Functions {
+    pub fn get(&self) -> &MallocFunctions {
         // SAFETY: the constructor alone changes them, before there is a second thread.
         unsafe { &*self.0.get() }
     }
@@ -57,7 +57,7 @@ impl Entries {
     /// # Safety
     ///
     /// The process has one thread, and no reference of [`get`](Entries::get) lives.
-    pub unsafe fn set(&self, functions: Functions) {
+    pub unsafe fn set(&self, functions: MallocFunctions) {
         // SAFETY: the caller's promise.
         unsafe { *self.0.get() = functions };
     }
@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn entries_are_the_allocators_until_they_are_set() {
-        let own = Functions {
+        let own = MallocFunctions {
             malloc: libc::malloc,
             calloc: libc::calloc,
             realloc: libc::realloc,
@@ -285,7 +285,7 @@ mod tests {
         let entries = Entries::new(own);
         assert_eq!(entries.get().malloc as *const () as usize, libc::malloc as *const () as usize);
         // SAFETY: only this test uses the entries.
-        unsafe { entries.set(Functions { malloc: none, ..own }) };
+        unsafe { entries.set(MallocFunctions { malloc: none, ..own }) };
         // SAFETY: the function above.
         assert!(unsafe { (entries.get().malloc)(1) }.is_null());
     }

@@ -200,9 +200,9 @@ macro_rules! __own {
                 $crate::__real!($malloc, $calloc, $realloc, $free, $memalign);
             }
             use super::usable_size;
-            use $crate::counted::{Entries, Functions};
+            use $crate::counted::{Entries, MallocFunctions};
 
-            static ENTRIES: Entries = Entries::new(Functions {
+            static ENTRIES: Entries = Entries::new(MallocFunctions {
                 malloc: real::malloc,
                 calloc: real::calloc,
                 realloc: real::realloc,
@@ -217,7 +217,7 @@ macro_rules! __own {
             pub fn profile() {
                 // SAFETY: the constructor calls it, before there is a second thread.
                 unsafe {
-                    ENTRIES.set(Functions {
+                    ENTRIES.set(MallocFunctions {
                         malloc: profiled_malloc,
                         calloc: profiled_calloc,
                         realloc: profiled_realloc,
@@ -362,7 +362,7 @@ macro_rules! __count_functions {
         pub const COUNT: ::core::option::Option<fn()> = ::core::option::Option::Some(|| {
             // SAFETY: the constructor calls it, before there is a second thread.
             unsafe {
-                ENTRIES.set(Functions {
+                ENTRIES.set(MallocFunctions {
                     malloc: counted_malloc,
                     calloc: counted_calloc,
                     realloc: counted_realloc,

@@ -26,7 +26,7 @@ impl Holds {
 
 /// The sites of an earlier trace, with which a later one is compared.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Before {
+pub struct EarlierSites {
     /// The moment's short word, see [`crate::TracePoint::name`].
     pub at: String,
     /// Nanoseconds after the start, if the user gave a time.
@@ -41,12 +41,12 @@ pub struct Before {
     pub sites: Vec<(String, String, Holds)>,
 }
 
-impl Before {
+impl EarlierSites {
     /// The sites of a trace.
-    pub fn of(found: &SiteReport) -> Before {
+    pub fn of(found: &SiteReport) -> EarlierSites {
         let by = crate::fold::BYS.iter().find(|(_, by)| *by == found.by).map_or("", |(name, _)| name);
         let holds = |site: &crate::AllocationSite| Holds { live: site.live, pinned: site.share.pinned };
-        Before {
+        EarlierSites {
             at: found.moment.name.into(),
             time: (found.moment.name == TIME).then_some(found.moment.nanos),
             by: by.into(),
@@ -78,7 +78,7 @@ impl SiteChange {
 }
 
 /// All sites of both, the one that grew most first. Sites that hold nothing in either are left out.
-pub fn changes(old: &Before, new: &Before) -> Vec<SiteChange> {
+pub fn changes(old: &EarlierSites, new: &EarlierSites) -> Vec<SiteChange> {
     let mut known: HashMap<(&str, &str), usize> = HashMap::new();
     let mut all: Vec<SiteChange> = Vec::new();
     for (is_new, before) in [(false, old), (true, new)] {
@@ -121,7 +121,7 @@ fn under_new_names(all: Vec<SiteChange>) -> Vec<SiteChange> {
 
 /// Whether a site grew by more than this share of the old heap. The share is of the heap and not of the site, because a site of a
 /// few KiB doubles easily.
-pub fn is_beyond(change: &SiteChange, old: &Before, most: f64) -> bool {
+pub fn is_beyond(change: &SiteChange, old: &EarlierSites, most: f64) -> bool {
     change.growth() as f64 > most * old.resident as f64
 }
 
@@ -152,8 +152,8 @@ mod tests {
     #[test]
     fn a_site_s_growth_is_of_what_it_holds_in_both_traces() {
         // Whole pages, with live and pinned bytes.
-        let old = Before::of(&found(&[(0x10, 4096), (0x20, 100), (0x30, 8192)]));
-        let new = Before::of(&found(&[(0x10, 4000), (0x20, 8192), (0x40, 50)]));
+        let old = EarlierSites::of(&found(&[(0x10, 4096), (0x20, 100), (0x30, 8192)]));
+        let new = EarlierSites::of(&found(&[(0x10, 4000), (0x20, 8192), (0x40, 50)]));
         assert_eq!((old.resident, old.at.as_str(), old.by.as_str()), (16384, "time", "function"));
         let all = changes(&old, &new);
         assert_eq!(told(&all), [("0x20", 4096), ("0x40", 4096), ("0x10", 0), ("0x30", -8192)]);
@@ -165,8 +165,8 @@ mod tests {
 
     #[test]
     fn a_gate_is_a_share_of_the_old_heap() {
-        let old = Before::of(&found(&[(0x10, 4096 * 99), (0x20, 4096)]));
-        let new = Before::of(&found(&[(0x10, 4096 * 99), (0x20, 4096 * 6)]));
+        let old = EarlierSites::of(&found(&[(0x10, 4096 * 99), (0x20, 4096)]));
+        let new = EarlierSites::of(&found(&[(0x10, 4096 * 99), (0x20, 4096 * 6)]));
         let all = changes(&old, &new);
         let beyond = |most| all.iter().filter(|change| is_beyond(change, &old, most)).count();
         assert_eq!((beyond(0.049), beyond(0.05)), (1, 0), "5 pages of 100 are 5 %");
@@ -176,15 +176,18 @@ mod tests {
     #[test]
     fn sites_of_one_name_in_two_libraries_are_two() {
         let site = |module: &str, live| ("init".to_string(), module.to_string(), Holds { live, pinned: 0 });
-        let old = Before { sites: vec![site("a.so", 10), site("b.so", 20)], ..Before::default() };
-        let new = Before { sites: vec![site("b.so", 25), site("a.so", 10), site("c.so", 0)], ..Before::default() };
+        let old = EarlierSites { sites: vec![site("a.so", 10), site("b.so", 20)], ..EarlierSites::default() };
+        let new = EarlierSites {
+            sites: vec![site("b.so", 25), site("a.so", 10), site("c.so", 0)],
+            ..EarlierSites::default()
+        };
         assert_eq!(told(&changes(&old, &new)), [("init", 5), ("init", 0)]);
     }
 
     #[test]
     fn a_site_of_a_file_with_a_new_name_is_the_same_site() {
         let site = |module: &str, live| ("init".to_string(), module.to_string(), Holds { live, pinned: 0 });
-        let before = |sites: &[_]| Before { sites: sites.to_vec(), ..Before::default() };
+        let before = |sites: &[_]| EarlierSites { sites: sites.to_vec(), ..EarlierSites::default() };
         let (old, new) = (before(&[site("lib.so.1", 10)]), before(&[site("lib.so.2", 12)]));
         let all = changes(&old, &new);
         assert_eq!((told(&all), all[0].module.as_str()), (vec![("init", 2)], "lib.so.2"));

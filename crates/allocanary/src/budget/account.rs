@@ -26,7 +26,7 @@ pub struct BudgetUsage {
     pub now: u64,
     /// How many nanoseconds the reading took.
     pub took: u64,
-    /// Page faults of the process so far; 0 if they are not read: see [`Account::asks_for_faults`].
+    /// Page faults of the process so far; 0 if they are not read: see [`BudgetHistory::asks_for_faults`].
     pub faults: u64,
 }
 
@@ -42,7 +42,7 @@ impl BudgetUsage {
 /// What is to be done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Orders {
-    /// Give back what the allocator keeps. Call [`Account::purged`] afterwards.
+    /// Give back what the allocator keeps. Call [`BudgetHistory::purged`] afterwards.
     pub purge: bool,
     /// Every thread gives back what it keeps.
     pub everyone: bool,
@@ -78,7 +78,7 @@ const QUIET: u64 = 60_000_000_000;
 
 /// What a budget knows of the past.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Account {
+pub struct BudgetHistory {
     limit: u64,
     /// The level by the readings, before purges and after them.
     level: Level,
@@ -108,10 +108,10 @@ pub struct Account {
     said_at: Option<u64>,
 }
 
-impl Account {
+impl BudgetHistory {
     /// An account before the first reading.
-    pub const fn new() -> Account {
-        Account {
+    pub const fn new() -> BudgetHistory {
+        BudgetHistory {
             limit: 0,
             level: Level::Calm,
             told: Level::Calm,

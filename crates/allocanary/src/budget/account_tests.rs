@@ -2,7 +2,7 @@ use super::*;
 
 /// A process: what it holds, what its allocator keeps, and a clock.
 struct Process {
-    account: Account,
+    account: BudgetHistory,
     limit: Option<u64>,
     alive: u64,
     kept: u64,
@@ -25,7 +25,7 @@ const SECOND: u64 = 1_000_000_000;
 impl Process {
     fn under(limit: u64) -> Process {
         Process {
-            account: Account::new(),
+            account: BudgetHistory::new(),
             limit: Some(limit * MIB),
             alive: 0,
             kept: 0,

@@ -26,7 +26,7 @@ use allocanary_sys::clocks::monotonic_nanos;
 
 use crate::allocator::Allocator;
 use crate::error::Pages;
-use account::{Account, BudgetUsage, Orders};
+use account::{BudgetHistory, BudgetUsage, Orders};
 use decays::Decays;
 use source::Room;
 
@@ -58,7 +58,7 @@ pub struct MemoryBudget {
 
 /// The state that one thread at a time uses.
 struct Desk {
-    account: Account,
+    account: BudgetHistory,
     room: Room,
     /// The decay times before they were set to zero, of dirty and of muzzy pages.
     decay: [Decays; 2],
@@ -71,8 +71,11 @@ unsafe impl<T> Sync for Place<T> {}
 
 static BUDGET: Place<Option<MemoryBudget>> = Place(UnsafeCell::new(None));
 
-static DESK: Place<Desk> =
-    Place(UnsafeCell::new(Desk { account: Account::new(), room: Room::new(), decay: [const { Decays::new() }; 2] }));
+static DESK: Place<Desk> = Place(UnsafeCell::new(Desk {
+    account: BudgetHistory::new(),
+    room: Room::new(),
+    decay: [const { Decays::new() }; 2],
+}));
 /// The address space of the thread that has the turn; 0 if none has it. After a fork, the child finds its parent's
 /// number, and so takes the turn itself.
 static TURN: AtomicU32 = AtomicU32::new(0);

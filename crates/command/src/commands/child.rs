@@ -13,7 +13,7 @@ use allocanary_doctor::program::hidden_in as hidden_in_file;
 use allocanary_doctor::remedies::remedies;
 use allocanary_heap::ReadMode;
 use allocanary_heap::reader::{serve, serves};
-use allocanary_inside::give_back::symbols::{self, Functions};
+use allocanary_inside::give_back::symbols::{self, CodeFunctions};
 #[cfg(target_arch = "x86_64")]
 use allocanary_inside::give_back::walks;
 use allocanary_node::look;
@@ -52,7 +52,7 @@ fn answer(text: &str, left: &mut Left) -> String {
             hidden_in_file(pid).and_then(|reason| serde_json::to_string(&reason).map_err(|error| error.to_string()))
         }
         Ok(Asked::Functions { pid, wanted }) => {
-            serde_json::to_string(&Functions::here(pid, &wanted)).map_err(|error| error.to_string())
+            serde_json::to_string(&CodeFunctions::here(pid, &wanted)).map_err(|error| error.to_string())
         }
         #[cfg(target_arch = "x86_64")]
         Ok(Asked::Walks(asked)) => walks::answer(&mut left.ground, &asked)

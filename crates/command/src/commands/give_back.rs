@@ -11,7 +11,7 @@ use super::{named, reader, terminal};
 use crate::args::GiveBackFlags;
 use allocanary_heap::reader::MEMORY;
 use allocanary_heap::{ProcessTrouble, ReadMode, Reader, Reading, Subject};
-use allocanary_inside::give_back::account::{Account, HeapCalls};
+use allocanary_inside::give_back::account::{GiveBackAccount, HeapCalls};
 use allocanary_inside::give_back::condition::Condition;
 use allocanary_inside::give_back::plan::{Planned, by_function, plan};
 use allocanary_inside::give_back::remedy::FunctionCall;
@@ -63,7 +63,7 @@ fn trouble(error: ProcessTrouble) -> Error {
 fn once(flags: &GiveBackFlags, reading: &Reading, limits: Limits) -> Result<ExitCode> {
     let mut planned = plan(reading);
     planned.extend(by_function(reading, |remedy| has_function(reading.process.pid, remedy)));
-    let mut account = Account::of(reading, &planned, private::user());
+    let mut account = GiveBackAccount::of(reading, &planned, private::user());
     let swapped = swapped(flags, reading);
     if flags.dry_run || planned.is_empty() {
         if !flags.json {
@@ -74,7 +74,7 @@ fn once(flags: &GiveBackFlags, reading: &Reading, limits: Limits) -> Result<Exit
         if let Some(reason) = swapped {
             account.calls.iter_mut().for_each(|call| call.error = Some(reason.clone()));
         }
-        print(flags, &account, Account::expectation)?;
+        print(flags, &account, GiveBackAccount::expectation)?;
         if !flags.json {
             others(reading)?;
         }
@@ -116,13 +116,13 @@ fn swapped(flags: &GiveBackFlags, reading: &Reading) -> Option<String> {
 }
 
 /// Writes the line of the log, and prints the result.
-fn tell(flags: &GiveBackFlags, account: &Account) -> Result<ExitCode> {
+fn tell(flags: &GiveBackFlags, account: &GiveBackAccount) -> Result<ExitCode> {
     if let Some(log) = &flags.log {
         // A new log can be read only by this user.
         let added = private::append(log, account.audit().as_bytes());
         added.map_err(|error| Error::file(log, "adding to the log", error))?;
     }
-    print(flags, account, Account::result)?;
+    print(flags, account, GiveBackAccount::result)?;
     Ok(ExitCode::from(if account.is_done() { 0 } else { REFUSED }))
 }
 
@@ -145,7 +145,7 @@ fn asked(
 }
 
 /// Makes the calls, and reads the process again.
-fn give_back(account: &mut Account, reading: &Reading, planned: &[Planned], limits: Limits) {
+fn give_back(account: &mut GiveBackAccount, reading: &Reading, planned: &[Planned], limits: Limits) {
     account.calls.clear();
     let mut has_begun = false;
     for one in planned {
@@ -160,7 +160,7 @@ fn give_back(account: &mut Account, reading: &Reading, planned: &[Planned], limi
     }
 }
 
-fn print(flags: &GiveBackFlags, account: &Account, text: fn(&Account) -> String) -> Result<ExitCode> {
+fn print(flags: &GiveBackFlags, account: &GiveBackAccount, text: fn(&GiveBackAccount) -> String) -> Result<ExitCode> {
     if !flags.json {
         return terminal::print_plain(&text(account));
     }

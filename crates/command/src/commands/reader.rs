@@ -15,7 +15,7 @@ use allocanary_doctor::host::Surroundings;
 use allocanary_doctor::remedies::{Remedy, remedies};
 use allocanary_heap::Reading;
 use allocanary_heap::reader::{Cost, MEMORY, Reader, RequestSubject};
-use allocanary_inside::give_back::symbols::{self, Functions};
+use allocanary_inside::give_back::symbols::{self, CodeFunctions};
 #[cfg(target_arch = "x86_64")]
 use allocanary_inside::give_back::walks;
 use allocanary_node::look;
@@ -140,7 +140,7 @@ pub fn hidden_in(reader: &mut Reader, pid: u32) -> Result<Option<String>, String
 }
 
 /// Where the functions of a process are.
-pub(super) fn functions(pid: u32, wanted: &symbols::FunctionSearch) -> Result<Functions, String> {
+pub(super) fn functions(pid: u32, wanted: &symbols::FunctionSearch) -> Result<CodeFunctions, String> {
     let asked = Asked::Functions { pid, wanted: wanted.clone() };
     Ok(ask(&mut Reader::new(MEMORY), &asked, RequestSubject::process(pid), SEARCH)?)
 }

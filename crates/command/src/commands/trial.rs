@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::{fleet, terminal};
 use crate::args::TryFlags;
-use allocanary_measure::trial::estimate::Word;
+use allocanary_measure::trial::estimate::TrialWord;
 use allocanary_measure::trial::replicas::{Replica, Replicas, find};
 use allocanary_measure::trial::steps::{WorkloadFacts, steps};
 use allocanary_measure::trial::verdict::judge;
@@ -56,7 +56,7 @@ pub fn run(flags: &TryFlags) -> Result<ExitCode> {
         false => reports::verdict(&trial, &flags.workload, &lines, &terminal::look()),
     };
     let printed = terminal::print(text.as_bytes())?;
-    Ok(if trial.word == Word::Undecided { ExitCode::from(1) } else { printed })
+    Ok(if trial.word == TrialWord::Undecided { ExitCode::from(1) } else { printed })
 }
 
 /// The steps: no replica has the lines yet, as far as can be seen.

@@ -16,7 +16,7 @@ pub const SCHEMA: u32 = 1;
 
 /// An account of one process. Sizes are bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Account {
+pub struct GiveBackAccount {
     /// The version of its format: [`SCHEMA`].
     pub schema: u32,
     /// When it was written, in milliseconds since 1970.
@@ -113,10 +113,10 @@ impl HeapCalls {
     }
 }
 
-impl Account {
+impl GiveBackAccount {
     /// The account of a plan. `time` is in milliseconds since 1970.
-    pub fn of(reading: &Reading, planned: &[Planned], user: u32) -> Account {
-        Account {
+    pub fn of(reading: &Reading, planned: &[Planned], user: u32) -> GiveBackAccount {
+        GiveBackAccount {
             schema: SCHEMA,
             time: reading.taken,
             pid: reading.process.pid,
@@ -241,7 +241,7 @@ fn bytes(count: u64) -> String {
 mod tests {
     use super::*;
 
-    fn account() -> Account {
+    fn account() -> GiveBackAccount {
         let call = HeapCalls {
             allocator: "glibc".into(),
             calls: vec!["malloc_trim(0)".into()],
@@ -251,7 +251,7 @@ mod tests {
             took: Some(3000),
             error: None,
         };
-        Account {
+        GiveBackAccount {
             schema: SCHEMA,
             time: 1_764_150_000_000,
             pid: 42,
@@ -279,11 +279,11 @@ mod tests {
             "  glibc: malloc_trim(0) by thread 42 in 3.00 ms; it waits again in poll\n\
              given back: 45.0 MiB (expected: 45.0 MiB). Resident: 16.0 MiB, before 61.0 MiB.\n"
         );
-        let none = Account { calls: Vec::new(), ..account() };
+        let none = GiveBackAccount { calls: Vec::new(), ..account() };
         assert!(none.expectation().contains("would give nothing back") && none.is_possible());
-        let musl = Account { without_call: vec!["musl's malloc".into()], ..none.clone() };
+        let musl = GiveBackAccount { without_call: vec!["musl's malloc".into()], ..none.clone() };
         assert!(musl.expectation().contains("no call that gives memory back in musl's malloc") && musl.is_possible());
-        let unknown = Account { not_known: 50 << 20, ..none };
+        let unknown = GiveBackAccount { not_known: 50 << 20, ..none };
         assert!(unknown.expectation().contains("is not known: 50.0 MiB of it belong to no allocator"));
         assert!(!unknown.is_possible());
         let mut refused = account();
@@ -298,7 +298,7 @@ mod tests {
             "time=2025-11-26T09:40Z user=0 pid=42 name=my_server calls=malloc_trim(0) before_bytes=63963136 after_bytes=16777216 \
              reclaimable_bytes=47185920 given_bytes=47185920 result=done\n"
         );
-        let mut refused = Account { after: None, ..account() };
+        let mut refused = GiveBackAccount { after: None, ..account() };
         refused.calls[0].error = Some("process 42: \"x\"\nis traced".into());
         assert!(!refused.is_done());
         let line = refused.audit();
@@ -308,7 +308,7 @@ mod tests {
 
     #[test]
     fn a_process_that_grew_has_given_nothing() {
-        let grown = Account { after: Some(62 << 20), ..account() };
+        let grown = GiveBackAccount { after: Some(62 << 20), ..account() };
         assert_eq!(grown.given(), Some(0));
     }
 }

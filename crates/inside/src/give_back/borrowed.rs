@@ -20,7 +20,7 @@ use allocanary_sys::proc::ProcStatus;
 use allocanary_sys::proc::pids::tids;
 use libc::user_regs_struct as Registers;
 
-use crate::give_back::chain::{self, Before, Chain, NOTHING};
+use crate::give_back::chain::{self, Chain, NOTHING, ReturnState};
 use crate::give_back::frame::{self, Extended};
 use crate::give_back::held::{StoppedThread, Traced, ends_by_signal, let_go};
 use crate::give_back::reader::ThreadReader;
@@ -28,7 +28,7 @@ use crate::give_back::remedy::{Argument, Does};
 use crate::give_back::steps::step;
 use crate::give_back::stopping::{self, StopOutcome};
 use crate::give_back::threads::WaitingThread;
-use crate::give_back::walks::Walks;
+use crate::give_back::walks::ProcessWalks;
 use crate::give_back::way_back::WayBack;
 use crate::give_back::{Refusal, filter, locks, needs, room, waits};
 
@@ -44,7 +44,7 @@ pub struct BorrowPlan<'a> {
     /// The process.
     pub reader: &'a ThreadReader,
     /// The stacks of its threads.
-    pub walks: &'a RefCell<Walks>,
+    pub walks: &'a RefCell<ProcessWalks>,
     /// The code by which a thread returns to its wait.
     pub way: &'a WayBack,
     /// The signal that reports the end of a call.
@@ -217,7 +217,8 @@ impl<'a> Borrowed<'a> {
         patience: Duration,
         one_lock_at_a_time: bool,
     ) -> Result<u64, Refusal> {
-        let before = Before { registers: self.again, mask: self.mask, extended: &self.extended, errno: self.errno };
+        let before =
+            ReturnState { registers: self.again, mask: self.mask, extended: &self.extended, errno: self.errno };
         let notice = self.prepared.notice;
         let laid = self.chain.call(&before, self.prepared.way, function, arguments, notice);
         let Some((bytes, registers)) = laid else {

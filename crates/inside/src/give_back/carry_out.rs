@@ -12,9 +12,9 @@ use crate::give_back::borrowed::{BorrowPlan, BorrowResult, Borrowed};
 use crate::give_back::places::CodeOwner;
 use crate::give_back::reader::ThreadReader;
 use crate::give_back::remedy::{Argument, Does, FunctionCall};
-use crate::give_back::symbols::{CodeFunction, FunctionSearch, Functions};
+use crate::give_back::symbols::{CodeFunction, CodeFunctions, FunctionSearch};
 use crate::give_back::threads::{Threads, WaitingThread};
-use crate::give_back::walks::Walks;
+use crate::give_back::walks::ProcessWalks;
 use crate::give_back::{CallDone, Done, Limits, Refusal, ReleaseCall, locks, safety, sockets, waits};
 
 /// The longest time to search for a thread that can be borrowed.
@@ -32,7 +32,7 @@ struct Terms {
 /// A borrowed thread for code that chooses each call by the answer to the call before.
 pub struct BorrowedCaller<'a> {
     borrowed: Borrowed<'a>,
-    functions: &'a Functions,
+    functions: &'a CodeFunctions,
     pid: u32,
     patience: Duration,
 }
@@ -105,13 +105,13 @@ pub fn carry_out(pid: u32, remedy: &ReleaseCall, calls: &[FunctionCall], limits:
 /// Whether a process has the function of a remedy.
 pub fn has_function(pid: u32, remedy: &ReleaseCall) -> bool {
     let wanted = FunctionSearch { names: remedy.names().collect(), to_borrow: false };
-    Functions::find(pid, &wanted).is_ok_and(|functions| !functions.all.is_empty())
+    CodeFunctions::find(pid, &wanted).is_ok_and(|functions| !functions.all.is_empty())
 }
 
 /// The functions with these names, and those that are needed to borrow a thread.
-fn searched(pid: u32, reader: &ThreadReader, names: impl Iterator<Item = String>) -> Result<Functions, Refusal> {
+fn searched(pid: u32, reader: &ThreadReader, names: impl Iterator<Item = String>) -> Result<CodeFunctions, Refusal> {
     let wanted = FunctionSearch { names: names.collect(), to_borrow: true };
-    Ok(Functions::find(pid, &wanted)?.within(reader.mappings()))
+    Ok(CodeFunctions::find(pid, &wanted)?.within(reader.mappings()))
 }
 
 fn make(pid: u32, remedy: &ReleaseCall, calls: &[FunctionCall], limits: Limits) -> Result<Done, Refusal> {
@@ -133,11 +133,11 @@ fn with_thread<T>(
     pid: u32,
     notice: i32,
     reader: &ThreadReader,
-    functions: &Functions,
+    functions: &CodeFunctions,
     terms: Terms,
     work: impl FnOnce(Borrowed) -> Result<T, Refusal>,
 ) -> Result<T, Refusal> {
-    let (walks, way) = Walks::prepare(pid, functions, reader.mappings())?.map_err(|missing| {
+    let (walks, way) = ProcessWalks::prepare(pid, functions, reader.mappings())?.map_err(|missing| {
         let state = format!("{missing} was not found in its C library, by which the thread goes back");
         Refusal::State { pid, state, instead: "Have the program make the call itself" }
     })?;
@@ -168,7 +168,7 @@ fn with_thread<T>(
 fn the_function<'a>(
     pid: u32,
     remedy: &ReleaseCall,
-    functions: &'a Functions,
+    functions: &'a CodeFunctions,
     names: &[String],
 ) -> Result<&'a CodeFunction, Refusal> {
     let found = functions.of(names);

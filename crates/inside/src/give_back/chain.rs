@@ -22,7 +22,7 @@ const DATA: u64 = 1024;
 pub const NOTHING: u64 = 0xa110_ca4a_0000_5eed;
 
 /// The state to which a thread returns.
-pub struct Before<'a> {
+pub struct ReturnState<'a> {
     /// Its registers, set so that its wait begins again.
     pub registers: Registers,
     /// The signals that it blocks.
@@ -94,7 +94,7 @@ impl Chain {
     /// reports its end.
     pub fn call(
         &self,
-        before: &Before,
+        before: &ReturnState,
         way: &WayBack,
         function: u64,
         arguments: &[Argument],
@@ -175,7 +175,7 @@ mod tests {
             let (chain, extended, way) = chain(taken);
             // SAFETY: all zeroes are a value of this structure of numbers.
             let registers = Registers { rip: 0x1111, rsp: SP, cs: 0x33, ..unsafe { std::mem::zeroed() } };
-            let before = Before { registers, mask: 5, extended: &extended, errno: (0x2222, 9) };
+            let before = ReturnState { registers, mask: 5, extended: &extended, errno: (0x2222, 9) };
             let (bytes, start) = chain.call(&before, &way, 0x500, &[Argument::Number(3)], 23).unwrap();
             let word = |at: u64| u64::from_le_bytes(bytes[(at - chain.lowest) as usize..][..8].try_into().unwrap());
             assert_eq!((start.rip, start.rdi, start.rbx, start.orig_rax), (0x500, 3, chain.result() - 24, u64::MAX));

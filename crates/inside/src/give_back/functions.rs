@@ -20,16 +20,16 @@ pub struct CodeFunction {
 
 /// Functions of a process, in the order of its mappings, and the files that were searched.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Functions {
+pub struct CodeFunctions {
     /// The functions.
     pub all: Vec<CodeFunction>,
     /// The files.
     pub looked: Vec<String>,
 }
 
-impl Functions {
+impl CodeFunctions {
     /// Without those that are not in these mappings: the process may run another program by now.
-    pub fn within(mut self, mappings: &[Mapping]) -> Functions {
+    pub fn within(mut self, mappings: &[Mapping]) -> CodeFunctions {
         let is_there = |function: &CodeFunction| {
             let is_its = |one: &&Mapping| {
                 one.executable
@@ -70,8 +70,10 @@ mod tests {
             name: "/a".into(),
             ..Mapping::default()
         };
-        let found =
-            Functions { all: vec![function(0x1100, 7), function(0x1100, 8), function(0x2100, 7)], looked: Vec::new() };
+        let found = CodeFunctions {
+            all: vec![function(0x1100, 7), function(0x1100, 8), function(0x2100, 7)],
+            looked: Vec::new(),
+        };
         assert_eq!(found.clone().within(&[mapping(true)]).all, [function(0x1100, 7)]);
         assert_eq!(found.within(&[mapping(false)]).all, []);
     }

@@ -8,7 +8,7 @@ use allocanary_stacks::outside::{End, Stack};
 use allocanary_stacks::walk::WalkRegisters;
 use serde::{Deserialize, Serialize};
 
-use crate::give_back::functions::Functions;
+use crate::give_back::functions::CodeFunctions;
 use crate::give_back::handlers;
 use crate::give_back::places::{CodeOwner, Places};
 use crate::give_back::walker::ProcessWalker;
@@ -56,7 +56,7 @@ pub struct Ground {
 
 impl Ground {
     /// Makes it from the functions of the process's code.
-    pub fn new(functions: &Functions, walker: ProcessWalker) -> Ground {
+    pub fn new(functions: &CodeFunctions, walker: ProcessWalker) -> Ground {
         Ground { places: Places::of(&functions.all, walker.seen.mappings()), walker }
     }
 

@@ -9,7 +9,7 @@ use allocanary_process::elf::{self, Elf, SymbolKind, SymbolSection};
 use allocanary_process::{ProcFile, ProcessFiles, text};
 use serde::{Deserialize, Serialize};
 
-pub use crate::give_back::functions::{CodeFunction, Functions};
+pub use crate::give_back::functions::{CodeFunction, CodeFunctions};
 use crate::give_back::{Refusal, name_space};
 
 /// Which functions are searched for.
@@ -38,7 +38,7 @@ fn is_for_borrowing(_name: &str) -> bool {
 }
 
 /// Searches the files of a process.
-pub type Search = fn(u32, &FunctionSearch) -> Result<Functions, String>;
+pub type Search = fn(u32, &FunctionSearch) -> Result<CodeFunctions, String>;
 
 static SEARCH: OnceLock<Search> = OnceLock::new();
 
@@ -50,20 +50,20 @@ pub fn search_by(search: Search) {
 /// The most functions of a process that are taken. A name may be in each of its files.
 const MOST: usize = 100_000;
 
-impl Functions {
+impl CodeFunctions {
     /// The wanted functions of a process.
-    pub fn find(pid: u32, wanted: &FunctionSearch) -> Result<Functions, Refusal> {
-        let found = SEARCH.get().map_or_else(|| Ok(Functions::here(pid, wanted)), |search| search(pid, wanted));
+    pub fn find(pid: u32, wanted: &FunctionSearch) -> Result<CodeFunctions, Refusal> {
+        let found = SEARCH.get().map_or_else(|| Ok(CodeFunctions::here(pid, wanted)), |search| search(pid, wanted));
         found.map_err(|why| Refusal::of(pid, "searching its functions", std::io::Error::other(why)))
     }
 
     /// The same in this process: those that the program and its libraries export, and those in the full symbol tables,
     /// if the files are not stripped. A function may have several names.
-    pub fn here(pid: u32, wanted: &FunctionSearch) -> Functions {
+    pub fn here(pid: u32, wanted: &FunctionSearch) -> CodeFunctions {
         let text = text(pid, ProcFile::Maps).unwrap_or_default();
         let mappings = parse_maps(text);
         let files = ProcessFiles::of(pid);
-        let mut functions = Functions::default();
+        let mut functions = CodeFunctions::default();
         // Where each function's file is loaded.
         let mut bases = Vec::new();
         for mapping in mappings.iter().filter(|one| one.inode != 0 && one.offset == 0 && !one.shared) {
@@ -120,7 +120,7 @@ mod tests {
         let live = LiveProcess::open(pid).unwrap();
         let names = ["malloc_trim".to_string(), "no_such_function".into()];
         let wanted = FunctionSearch { names: names.to_vec(), to_borrow: false };
-        let functions = Functions::find(pid, &wanted).unwrap().within(live.mappings());
+        let functions = CodeFunctions::find(pid, &wanted).unwrap().within(live.mappings());
         let found = functions.of(&names);
         assert_eq!(found.iter().map(|one| one.at).collect::<Vec<_>>(), [libc::malloc_trim as *const () as u64]);
         assert!(found[0].bytes > 16);
@@ -129,7 +129,7 @@ mod tests {
         // SAFETY: the library is the C library, which runs nothing of this program.
         let second = unsafe { libc::dlmopen(libc::LM_ID_NEWLM, c"libc.so.6".as_ptr(), libc::RTLD_NOW) };
         assert!(!second.is_null());
-        let functions = Functions::find(pid, &wanted).unwrap();
+        let functions = CodeFunctions::find(pid, &wanted).unwrap();
         let found: Vec<u64> = functions.of(&names).iter().map(|one| one.at).collect();
         assert_eq!((found.len(), found[0]), (2, libc::malloc_trim as *const () as u64), "{found:x?}");
     }

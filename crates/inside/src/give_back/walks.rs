@@ -15,7 +15,7 @@ use allocanary_stacks::walk::WalkRegisters;
 use serde::{Deserialize, Serialize};
 
 use crate::give_back::Refusal;
-use crate::give_back::functions::Functions;
+use crate::give_back::functions::CodeFunctions;
 use crate::give_back::places::CodeOwner;
 pub use crate::give_back::standing::Ground;
 use crate::give_back::standing::Unfit;
@@ -34,7 +34,7 @@ pub enum WalkQuestion {
         /// The process.
         pid: u32,
         /// Functions that were found in its files.
-        functions: Functions,
+        functions: CodeFunctions,
     },
     /// What these threads are inside of, which run.
     Round(Vec<At>),
@@ -108,22 +108,22 @@ const STOPPED: Duration = Duration::from_secs(1);
 const AT_ONCE: usize = 1024;
 
 /// The stacks of a process.
-pub struct Walks {
+pub struct ProcessWalks {
     pid: u32,
     ask: Ask,
     /// What threads were inside of at the begin of this round.
     inside: BTreeMap<At, Option<CodeOwner>>,
 }
 
-impl Walks {
+impl ProcessWalks {
     /// Has the files of a process read. The inner error is what is missing to let a thread return.
     pub fn prepare(
         pid: u32,
-        functions: &Functions,
+        functions: &CodeFunctions,
         mappings: &[Mapping],
-    ) -> Result<Result<(Walks, WayBack), String>, Refusal> {
+    ) -> Result<Result<(ProcessWalks, WayBack), String>, Refusal> {
         let ask = ASK.get().map_or_else(here, |make| make(pid));
-        let mut walks = Walks { pid, ask, inside: BTreeMap::new() };
+        let mut walks = ProcessWalks { pid, ask, inside: BTreeMap::new() };
         match walks.ask(&WalkQuestion::Prepare { pid, functions: functions.clone() }, PREPARE)? {
             WalkAnswer::Prepared(way) if way.is_in(mappings) => Ok(Ok((walks, way))),
             WalkAnswer::Prepared(_) => Err(walks.refusal("the code by which a thread returns is not in it")),
@@ -183,8 +183,8 @@ fn at(told: &SyscallState) -> At {
 mod tests {
     use super::*;
 
-    fn walks(answer: fn(&WalkQuestion) -> WalkAnswer) -> Walks {
-        Walks { pid: 7, ask: Box::new(move |asked, _| Ok(answer(asked))), inside: BTreeMap::new() }
+    fn walks(answer: fn(&WalkQuestion) -> WalkAnswer) -> ProcessWalks {
+        ProcessWalks { pid: 7, ask: Box::new(move |asked, _| Ok(answer(asked))), inside: BTreeMap::new() }
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use allocanary_heap::{Mapping, Memory};
 use serde::{Deserialize, Serialize};
 
-use crate::give_back::functions::Functions;
+use crate::give_back::functions::CodeFunctions;
 use crate::give_back::walker::Seen;
 
 /// `mov $15, %rax; syscall`: the end of a handler, in each C library.
@@ -55,7 +55,7 @@ impl WayBack {
     }
 
     /// Finds the code, or returns what is missing.
-    pub(crate) fn find(memory: &Seen, functions: &Functions) -> Result<WayBack, &'static str> {
+    pub(crate) fn find(memory: &Seen, functions: &CodeFunctions) -> Result<WayBack, &'static str> {
         let function = |name: &str| functions.all.iter().find(|one| one.name == name);
         let raise = function("raise").ok_or("the function `raise`")?;
         let errno = function("__errno_location").and_then(|one| error_number(memory, one.at));
@@ -171,7 +171,7 @@ mod tests {
         let pid = std::process::id();
         let walker = crate::give_back::walker::ProcessWalker::open(pid).unwrap();
         let live = &walker.seen;
-        let functions = Functions::find(pid, &FunctionSearch { names: Vec::new(), to_borrow: true }).unwrap();
+        let functions = CodeFunctions::find(pid, &FunctionSearch { names: Vec::new(), to_borrow: true }).unwrap();
         let found = WayBack::find(live, &functions).unwrap();
         assert_eq!(found.raise, libc::raise as *const () as u64);
         assert!(found.is_in(live.mappings()));

@@ -11,7 +11,7 @@ use serde::Serialize;
 /// The verdict of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Word {
+pub enum TrialWord {
     /// Less memory: the interval excludes 1, and the ratio that was found is beyond the margin.
     Better,
     /// More memory, by the same rule in the other direction.
@@ -22,14 +22,14 @@ pub enum Word {
     Undecided,
 }
 
-impl Word {
+impl TrialWord {
     /// The verdict as a word.
     pub fn text(self) -> &'static str {
         match self {
-            Word::Better => "better",
-            Word::Worse => "worse",
-            Word::Equal => "equal",
-            Word::Undecided => "undecided",
+            TrialWord::Better => "better",
+            TrialWord::Worse => "worse",
+            TrialWord::Equal => "equal",
+            TrialWord::Undecided => "undecided",
         }
     }
 }
@@ -77,13 +77,13 @@ pub fn effect(changed: &[f64], others: &[f64], spread_of: &[&[f64]]) -> Option<M
 
 impl MemoryShare {
     /// The verdict for this effect. A difference below the share `margin` does not matter.
-    pub fn word(&self, margin: f64) -> Word {
+    pub fn word(&self, margin: f64) -> TrialWord {
         let (least, most) = (1.0 - margin, 1.0 + margin);
         match self {
-            one if one.low > least && one.high < most => Word::Equal,
-            one if one.high < 1.0 && one.ratio < least => Word::Better,
-            one if one.low > 1.0 && one.ratio > most => Word::Worse,
-            _ => Word::Undecided,
+            one if one.low > least && one.high < most => TrialWord::Equal,
+            one if one.high < 1.0 && one.ratio < least => TrialWord::Better,
+            one if one.low > 1.0 && one.ratio > most => TrialWord::Worse,
+            _ => TrialWord::Undecided,
         }
     }
 }
@@ -123,7 +123,7 @@ mod tests {
         let one = effect(&logs(&[50.0]), &logs(&[98.0, 102.0]), &[]).unwrap();
         assert!((one.ratio - 0.500).abs() < 0.001 && (one.spread - 0.0283).abs() < 1e-4 && one.freedom == 1);
         assert!(((one.high / one.ratio).ln() - 12.706 * one.spread * 1.5_f64.sqrt()).abs() < 1e-9);
-        assert_eq!(one.word(0.05), Word::Better);
+        assert_eq!(one.word(0.05), TrialWord::Better);
         // Three replicas before the change, with the same spread, make the interval 3.99 times as narrow.
         let before = logs(&[48.0, 50.0, 52.0]);
         let more = effect(&logs(&[50.0]), &logs(&[98.0, 102.0]), &[&before]).unwrap();
@@ -135,12 +135,12 @@ mod tests {
     fn the_words_are_by_the_interval_and_the_margin() {
         let of =
             |low: f64, ratio: f64, high: f64| MemoryShare { ratio, low, high, spread: 0.01, freedom: 3 }.word(0.05);
-        assert_eq!(of(0.97, 1.0, 1.03), Word::Equal);
-        assert_eq!(of(0.96, 0.97, 0.98), Word::Equal, "it is less, and it makes no difference");
-        assert_eq!(of(0.70, 0.80, 0.92), Word::Better);
-        assert_eq!(of(0.90, 0.97, 0.99), Word::Undecided);
-        assert_eq!(of(0.80, 1.0, 1.25), Word::Undecided);
-        assert_eq!(of(1.02, 1.10, 1.19), Word::Worse);
+        assert_eq!(of(0.97, 1.0, 1.03), TrialWord::Equal);
+        assert_eq!(of(0.96, 0.97, 0.98), TrialWord::Equal, "it is less, and it makes no difference");
+        assert_eq!(of(0.70, 0.80, 0.92), TrialWord::Better);
+        assert_eq!(of(0.90, 0.97, 0.99), TrialWord::Undecided);
+        assert_eq!(of(0.80, 1.0, 1.25), TrialWord::Undecided);
+        assert_eq!(of(1.02, 1.10, 1.19), TrialWord::Worse);
     }
 
     #[test]
@@ -148,7 +148,7 @@ mod tests {
         let one = effect(&[0.0], &[0.0, 0.0], &[&[1.0, 1.0, 1.0]]).unwrap();
         assert_eq!((one.spread, one.freedom), (LEAST_SPREAD, 3));
         assert!(one.low < 0.99 && one.high > 1.01);
-        assert_eq!(one.word(0.05), Word::Equal);
+        assert_eq!(one.word(0.05), TrialWord::Equal);
     }
 
     #[test]

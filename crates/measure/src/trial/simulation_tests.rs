@@ -3,7 +3,7 @@
 
 use allocanary_sys::rng::Rng;
 
-use crate::trial::estimate::Word;
+use crate::trial::estimate::TrialWord;
 use crate::trial::replicas::{Replica, ReplicaSample};
 use crate::trial::verdict::judge;
 use crate::trial::{Target, Variable};
@@ -86,10 +86,10 @@ impl Replicas {
             let found = trial.effect.unwrap();
             counts[0] += usize::from(found.low <= ratio && ratio <= found.high);
             match trial.word {
-                Word::Better => counts[1] += 1,
-                Word::Worse => counts[2] += 1,
-                Word::Equal => counts[3] += 1,
-                Word::Undecided => {}
+                TrialWord::Better => counts[1] += 1,
+                TrialWord::Worse => counts[2] += 1,
+                TrialWord::Equal => counts[3] += 1,
+                TrialWord::Undecided => {}
             }
         }
         counts.map(|count| count as f64 / TRIALS as f64)

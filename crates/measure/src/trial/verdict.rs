@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::trial::estimate::{MemoryShare, Word, effect, mean};
+use crate::trial::estimate::{MemoryShare, TrialWord, effect, mean};
 use crate::trial::replicas::{Level, Replica};
 use crate::trial::target::{Target, Variable};
 
@@ -16,7 +16,7 @@ use crate::trial::target::{Target, Variable};
 #[derive(Clone, Debug, Serialize)]
 pub struct Trial {
     /// The word. It is `Undecided` if there is a doubt.
-    pub word: Word,
+    pub word: TrialWord,
     /// The effect, if there is an interval.
     pub effect: Option<MemoryShare>,
     /// The share that makes no difference.
@@ -152,10 +152,10 @@ pub fn judge(replicas: Vec<Replica>, target: &Target, lines: &[Variable], margin
     settings(&replicas, target, lines, after, &mut doubts, &mut notes);
     restarts(&replicas, first_change, has_ended, &mut doubts, &mut notes);
     enough(&members, &mut doubts);
-    let found = effect.map_or(Word::Undecided, |effect| effect.word(margin));
+    let found = effect.map_or(TrialWord::Undecided, |effect| effect.word(margin));
     traffic(&members, found, &mut doubts, &mut notes);
     growth(&members, found, margin, &mut doubts, &mut notes);
-    let word = if doubts.is_empty() { found } else { Word::Undecided };
+    let word = if doubts.is_empty() { found } else { TrialWord::Undecided };
     Ok(Trial {
         word,
         effect,
@@ -334,7 +334,7 @@ fn enough(members: &[Member], doubts: &mut Vec<String>) {
 
 /// Whether the changed replicas do as much work as the others. A setting may itself cost or save CPU time. So a difference is a doubt
 /// only if it could explain the word, or hide an effect.
-fn traffic(members: &[Member], word: Word, doubts: &mut Vec<String>, notes: &mut Vec<String>) {
+fn traffic(members: &[Member], word: TrialWord, doubts: &mut Vec<String>, notes: &mut Vec<String>) {
     let of = |part: ReplicaRole| -> Vec<f64> {
         members.iter().filter(|one| one.part == part).filter_map(|one| one.after?.cores).collect()
     };
@@ -355,7 +355,7 @@ fn traffic(members: &[Member], word: Word, doubts: &mut Vec<String>, notes: &mut
         return;
     }
     match (own < least, word) {
-        (true, Word::Better) | (false, Word::Worse) | (_, Word::Equal) => doubts.push(format!(
+        (true, TrialWord::Better) | (false, TrialWord::Worse) | (_, TrialWord::Equal) => doubts.push(format!(
             "{text} Traffic that differs may be the reason: see that services send all replicas the same, and read on."
         )),
         _ => notes.push(format!("{text} They differ: by traffic, or by what the change costs.")),
@@ -363,7 +363,7 @@ fn traffic(members: &[Member], word: Word, doubts: &mut Vec<String>, notes: &mut
 }
 
 /// Whether memory still grows or shrinks. If it changed by more than the margin in this time, `Equal` may not last.
-fn growth(members: &[Member], word: Word, margin: f64, doubts: &mut Vec<String>, notes: &mut Vec<String>) {
+fn growth(members: &[Member], word: TrialWord, margin: f64, doubts: &mut Vec<String>, notes: &mut Vec<String>) {
     let of = |part: ReplicaRole| {
         mean(
             &members
@@ -376,7 +376,7 @@ fn growth(members: &[Member], word: Word, margin: f64, doubts: &mut Vec<String>,
     if let (Some(changed), Some(others)) = (of(ReplicaRole::Changed), of(ReplicaRole::Other))
         && changed.abs().max(others.abs()) > margin
     {
-        let list = if word == Word::Equal { doubts } else { notes };
+        let list = if word == TrialWord::Equal { doubts } else { notes };
         list.push(format!(
             "Memory still moves: in this time by {:+.0} % in the changed replica and by {:+.0} % in the others. A longer time may say \
              something else.",

@@ -36,7 +36,7 @@ pub enum RelocationKind {
 
 /// A word that the loader fills in with a symbol's address.
 #[derive(Clone, Copy)]
-pub struct Word<'a> {
+pub struct GotWord<'a> {
     /// Its address.
     pub at: usize,
     /// How it is filled in.
@@ -168,7 +168,7 @@ impl PatchedModule<'_> {
     }
 
     /// The words that the loader fills in with the address of one symbol, without an addend.
-    pub fn words(&self, mut each: impl FnMut(Word)) {
+    pub fn words(&self, mut each: impl FnMut(GotWord)) {
         const POINTER: u64 = 1;
         const TABLE: u64 = 6;
         const CALL: u64 = 7;
@@ -186,7 +186,7 @@ impl PatchedModule<'_> {
                 if number == 0 || !place.is_multiple_of(8) || !cfg!(target_arch = "x86_64") {
                     continue;
                 }
-                each(Word { at: place, kind, name: self.name(&self.symbol(number)) });
+                each(GotWord { at: place, kind, name: self.name(&self.symbol(number)) });
             }
         }
     }

@@ -9,7 +9,7 @@ use std::ffi::CStr;
 use std::ptr::with_exposed_provenance;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-use crate::got::module::{self, PatchedModule, RelocationKind, Word};
+use crate::got::module::{self, GotWord, PatchedModule, RelocationKind};
 
 /// The most words that can be changed.
 const MOST: usize = 8192;
@@ -128,7 +128,7 @@ impl GotSlots {
         program: (usize, usize),
         changed: &mut Changed,
     ) -> Result<(), i32> {
-        let of = |word: &Word| functions.iter().find(|one| one.name == word.name);
+        let of = |word: &GotWord| functions.iter().find(|one| one.name == word.name);
         // Either all words of a module are changed, or none: a block of one allocator must not be passed to the free of
         // another one.
         let mut can = true;
@@ -212,7 +212,7 @@ fn word(at: usize) -> &'static AtomicUsize {
     unsafe { &*with_exposed_provenance::<AtomicUsize>(at) }
 }
 
-fn has(module: &PatchedModule, place: &Word, function: &Replacement, program: (usize, usize)) -> Has {
+fn has(module: &PatchedModule, place: &GotWord, function: &Replacement, program: (usize, usize)) -> Has {
     let now = word(place.at).load(SeqCst);
     if now == function.ours {
         Has::Ours

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use allocanary_measure::trial::Variable;
-use allocanary_measure::trial::estimate::Word;
+use allocanary_measure::trial::estimate::TrialWord;
 use allocanary_measure::trial::steps::TrialStep;
 use allocanary_measure::trial::verdict::{Compared, Member, ReplicaRole, Trial};
 use allocanary_text::outside::{TerminalStyle, harmless};
@@ -75,8 +75,8 @@ fn answer(trial: &Trial) -> String {
     );
     let margin = show_share(trial.tolerance);
     match trial.word {
-        Word::Equal => text.push_str(&format!(" All of it is within {margin}, which makes no difference (--tolerance).")),
-        Word::Undecided if trial.doubts.is_empty() => text.push_str(&format!(
+        TrialWord::Equal => text.push_str(&format!(" All of it is within {margin}, which makes no difference (--tolerance).")),
+        TrialWord::Undecided if trial.doubts.is_empty() => text.push_str(&format!(
             " It is undecided, since the interval is neither within {margin} nor beyond: more replicas, or of a Deployment readings from before the change, make it narrower."
         )),
         _ => {}
@@ -144,7 +144,7 @@ mod tests {
     use allocanary_measure::trial::estimate::MemoryShare;
     use allocanary_measure::trial::replicas::Level;
 
-    fn trial(word: Word, doubts: &[&str]) -> Trial {
+    fn trial(word: TrialWord, doubts: &[&str]) -> Trial {
         let level =
             |mib: f64| Some(Level { log: 0.0, resident: mib * 1048576.0, readings: 30, cores: Some(0.5), growth: 0.0 });
         let member = |pod: &str, part, before, after| Member {
@@ -178,13 +178,13 @@ mod tests {
     fn a_verdict_is_eighty_columns_wide_and_has_its_interval_and_doubts() {
         let look = TerminalStyle { color: false, width: 80 };
         let lines = Variable::parse_all("MALLOC_ARENA_MAX=1").unwrap();
-        let text = verdict(&trial(Word::Better, &[]), "shop/deployment/web/web", &lines, &look);
+        let text = verdict(&trial(TrialWord::Better, &[]), "shop/deployment/web/web", &lines, &look);
         assert!(text.starts_with("shop/deployment/web/web with MALLOC_ARENA_MAX=1: better\n"), "{text}");
         let flat = text.replace('\n', " ");
         assert!(flat.contains("38.0 % less resident memory than the others, 60 min 0 s after the change"), "{text}");
         assert!(flat.contains("95 % interval of the ratio 0.550 to 0.700."), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-        let doubted = verdict(&trial(Word::Undecided, &["Too few."]), "x", &lines, &look);
+        let doubted = verdict(&trial(TrialWord::Undecided, &["Too few."]), "x", &lines, &look);
         assert!(doubted.contains("\nUndecided: Too few.\n") && doubted.contains("A note."), "{doubted}");
     }
 }

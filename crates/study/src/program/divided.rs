@@ -56,7 +56,7 @@ pub fn columns(parts: &allocanary_heap::Parts) -> PartColumns {
 
 /// Readings of a program that ends, while it runs.
 #[derive(Default)]
-pub struct Walks {
+pub struct ProgramReadings {
     /// The reading with the most resident memory: that memory when the reading began, and the parts.
     largest: Option<(u64, PartColumns)>,
     /// The thread that makes a reading now, if one does.
@@ -99,10 +99,10 @@ impl Drop for Reader {
     }
 }
 
-impl Walks {
+impl ProgramReadings {
     #[cfg(test)]
-    pub fn of(largest: Option<(u64, PartColumns)>) -> Walks {
-        Walks { largest, ..Walks::default() }
+    pub fn of(largest: Option<(u64, PartColumns)>) -> ProgramReadings {
+        ProgramReadings { largest, ..ProgramReadings::default() }
     }
 
     /// Begins a reading if one of so much resident memory is worth it, and may be made so long after the program's start.
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn the_largest_reading_is_kept_and_one_that_failed_is_not() {
-        let mut walks = Walks::default();
+        let mut walks = ProgramReadings::default();
         let made =
             |rss, parts: Option<PartColumns>| Reader::of(move || Walked { rss, parts, cost: Duration::from_millis(2) });
         walks.now = made(5, Some(vec![("part_files_bytes", 1)]));

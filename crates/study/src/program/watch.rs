@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use super::divided::{Walks, divided};
+use super::divided::{ProgramReadings, divided};
 use super::huge_pages::HugePageUse;
 use super::runtimes;
 use super::tree::{self, Details, PartColumns, Sizes};
@@ -53,7 +53,7 @@ pub struct ProgramUse {
     /// The time that reading them took.
     parts_cost: Duration,
     /// Readings that divide the heap, too.
-    pub walks: Walks,
+    pub walks: ProgramReadings,
     /// A library whose mapping is looked for.
     pub library: Option<PathBuf>,
     /// Whether the process with the most memory has it; `None` if it was not looked at.
@@ -90,7 +90,7 @@ impl ProgramUse {
             keeps_parts: false,
             parts: None,
             parts_cost: Duration::ZERO,
-            walks: Walks::default(),
+            walks: ProgramReadings::default(),
             library: None,
             mapped: None,
             runtime: None,
@@ -338,7 +338,7 @@ mod tests {
         let found = |kinds: Option<u64>, walked: Option<u64>| {
             let mut watch = ProgramUse::of(std::process::id());
             (watch.peak, watch.parts) = (100, kinds.map(|rss| (rss, parts("kinds"))));
-            watch.walks = Walks::of(walked.map(|rss| (rss, parts("walked"))));
+            watch.walks = ProgramReadings::of(walked.map(|rss| (rss, parts("walked"))));
             watch.parts_near_peak().map(|parts| parts[0].0)
         };
         assert_eq!((found(Some(79), None), found(Some(80), None)), (None, Some("kinds")));

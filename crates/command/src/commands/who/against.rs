@@ -16,7 +16,7 @@ use allocanary_screens::views::who::against::{Comparison, before};
 use allocanary_sys::input;
 use allocanary_text::outside::{harmless, harmless_lines};
 use allocanary_trace::reader::Trace;
-use allocanary_who::against::Before;
+use allocanary_who::against::EarlierSites;
 use allocanary_who::{By, FrameNames, MomentChoice, SiteReport, sites};
 
 /// The number of sites in the table without --top.
@@ -39,7 +39,7 @@ pub fn run(flags: &WhoFlags, old: &Path, wanted: Option<MomentChoice>, by: By) -
         }
         false => {
             let found = found(flags, old, wanted, by)?;
-            (Before::of(&found), found.notes)
+            (EarlierSites::of(&found), found.notes)
         }
     };
     let found = found(flags, &flags.trace, wanted, by)?;

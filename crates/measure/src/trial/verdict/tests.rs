@@ -48,24 +48,24 @@ fn told(replicas: Vec<Replica>, target: &str) -> Trial {
 #[test]
 fn what_is_less_is_better_and_what_is_the_same_is_equal() {
     let better = told(usual(60.0, 0.5), "deploy/web");
-    assert_eq!((better.word, better.compared), (Word::Better, Compared::Levels), "{better:?}");
+    assert_eq!((better.word, better.compared), (TrialWord::Better, Compared::Levels), "{better:?}");
     let effect = better.effect.unwrap();
     assert!((effect.ratio - 0.5956).abs() < 0.001 && effect.freedom == 3 && effect.low < 0.5956 && effect.high < 0.65);
-    assert_eq!(told(usual(100.7, 0.5), "deploy/web").word, Word::Equal);
-    assert_eq!(told(usual(150.0, 0.5), "deploy/web").word, Word::Worse);
-    assert_eq!(told(usual(96.0, 0.5), "deploy/web").word, Word::Undecided);
+    assert_eq!(told(usual(100.7, 0.5), "deploy/web").word, TrialWord::Equal);
+    assert_eq!(told(usual(150.0, 0.5), "deploy/web").word, TrialWord::Worse);
+    assert_eq!(told(usual(96.0, 0.5), "deploy/web").word, TrialWord::Undecided);
 }
 
 #[test]
 fn traffic_that_could_be_the_reason_takes_the_word() {
     let less = told(usual(60.0, 0.2), "deploy/web");
-    assert_eq!(less.word, Word::Undecided);
+    assert_eq!(less.word, TrialWord::Undecided);
     assert!(less.doubts[0].contains("used 0.200 processors, the others 0.500"), "{less:?}");
     assert!(less.effect.is_some(), "the interval is told");
     let price = told(usual(60.0, 0.9), "deploy/web");
-    assert_eq!(price.word, Word::Better, "less memory with more work is no chance");
+    assert_eq!(price.word, TrialWord::Better, "less memory with more work is no chance");
     assert!(price.notes.iter().any(|note| note.contains("They differ")), "{price:?}");
-    assert_eq!(told(usual(100.0, 0.9), "deploy/web").word, Word::Undecided, "more work may hide a saving");
+    assert_eq!(told(usual(100.0, 0.9), "deploy/web").word, TrialWord::Undecided, "more work may hide a saving");
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn others_of_another_age_or_kind_of_node_are_not_compared() {
     let mut replicas = usual(60.0, 0.5);
     replicas[3].started = 1;
     let old = told(replicas, "deploy/web");
-    assert_eq!(old.word, Word::Undecided);
+    assert_eq!(old.word, TrialWord::Undecided);
     assert!(old.doubts[0].contains("found 1. 1 of another age run"), "{old:?}");
     let mut replicas = usual(60.0, 0.5);
     replicas[4].host.cores = 64;
@@ -97,7 +97,7 @@ fn lines_that_are_not_in_force_are_no_trial() {
     replicas[5].settings = vec!["MALLOC_X=2".into()];
     let not = told(replicas, "deploy/web");
     assert!(
-        not.word == Word::Undecided
+        not.word == TrialWord::Undecided
             && not.doubts[0].contains("f does not have the lines in force. In force: MALLOC_X=2."),
         "{not:?}"
     );
@@ -110,7 +110,7 @@ fn lines_that_are_not_in_force_are_no_trial() {
     assert!(doubted.doubts[0].contains("nothing says that it was changed"), "{doubted:?}");
     replicas[5].workload = "deployment/web-allocanary".into();
     let unknown = told(replicas, "deploy/web");
-    assert!(unknown.word == Word::Better && unknown.notes[0].contains("cannot be seen"), "{unknown:?}");
+    assert!(unknown.word == TrialWord::Better && unknown.notes[0].contains("cannot be seen"), "{unknown:?}");
     let mut none = usual(60.0, 0.5);
     none.pop();
     let lines = Variable::parse_all("MALLOC_X=1").unwrap();
@@ -134,18 +134,18 @@ fn of_replicas_with_data_of_their_own_the_differences_are_compared() {
         [others.concat(), pair("db-2", start, 200.0, 100.0, &["MALLOC_X=1"]).to_vec()].concat()
     };
     let found = told(set(1), "sts/db");
-    assert_eq!((found.compared, found.word), (Compared::Differences, Word::Better), "{found:?}");
+    assert_eq!((found.compared, found.word), (Compared::Differences, TrialWord::Better), "{found:?}");
     assert!((found.effect.unwrap().ratio - 0.4963).abs() < 0.001);
     // Without readings from before the change, the verdict is undecided.
     let after: Vec<Replica> = set(1).into_iter().filter(|one| one.started == CHANGE).collect();
     let found = told(after, "sts/db");
-    assert_eq!((found.compared, found.word), (Compared::Levels, Word::Undecided));
+    assert_eq!((found.compared, found.word), (Compared::Levels, TrialWord::Undecided));
     assert!(found.doubts[0].contains("differ by what they hold"), "{found:?}");
     // A replica of another age before the change, and one that was not restarted, are not compared.
     let mut replicas = set(1);
     replicas[2].started = 890 * MINUTE;
     let found = told(replicas, "sts/db");
-    assert!(found.word == Word::Undecided && found.doubts[0].contains("found 1 and 1"), "{found:?}");
+    assert!(found.word == TrialWord::Undecided && found.doubts[0].contains("found 1 and 1"), "{found:?}");
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn a_start_counts_once() {
     // This replica has run since before the change, and is nearly as old as the changed one.
     replicas[3] = replica("d", 960 * MINUTE, 990..1060, 100.0, 0.5, &[]);
     let found = told(replicas, "deploy/web");
-    assert_eq!((found.word, found.effect.unwrap().freedom), (Word::Better, 3), "{found:?}");
+    assert_eq!((found.word, found.effect.unwrap().freedom), (TrialWord::Better, 3), "{found:?}");
 }
 
 #[test]
@@ -177,11 +177,11 @@ fn what_may_hide_a_difference_is_not_equal() {
     let mut replicas = usual(100.7, 0.5);
     replicas[5].readings.iter_mut().for_each(|one| one.cpu = None);
     let unknown = told(replicas, "deploy/web");
-    assert!(unknown.word == Word::Undecided && unknown.doubts[0].contains("CPU time"), "{unknown:?}");
+    assert!(unknown.word == TrialWord::Undecided && unknown.doubts[0].contains("CPU time"), "{unknown:?}");
     let mut replicas = usual(100.7, 0.5);
     if let Some(last) = replicas[5].readings.last_mut() {
         last.resident = last.resident * 11 / 10;
     }
     let moves = told(replicas, "deploy/web");
-    assert!(moves.word == Word::Undecided && moves.doubts[0].contains("still moves"), "{moves:?}");
+    assert!(moves.word == TrialWord::Undecided && moves.doubts[0].contains("still moves"), "{moves:?}");
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use allocanary_text::units::{Bytes, show_duration, show_share};
 use allocanary_who::SiteReport;
-use allocanary_who::against::{Before, Holds, SiteChange, TIME, changes, is_beyond};
+use allocanary_who::against::{EarlierSites, Holds, SiteChange, TIME, changes, is_beyond};
 use serde_json::{Value, json};
 
 use super::SMALL;
@@ -19,7 +19,7 @@ const NAMED: usize = 3;
 /// Two traces of one program.
 pub struct Comparison<'a> {
     /// The earlier trace.
-    pub old: Before,
+    pub old: EarlierSites,
     /// The later trace.
     pub found: &'a SiteReport,
     /// All sites, the one that grew most first.
@@ -32,8 +32,8 @@ pub struct Comparison<'a> {
 
 impl<'a> Comparison<'a> {
     /// Compares the two. The error says why they cannot be compared.
-    pub fn of(old: Before, found: &'a SiteReport, gate: Option<f64>) -> Result<Self, String> {
-        let new = Before::of(found);
+    pub fn of(old: EarlierSites, found: &'a SiteReport, gate: Option<f64>) -> Result<Self, String> {
+        let new = EarlierSites::of(found);
         if old.by != new.by {
             return Err(format!("wanted sites by {}, found them by {}", new.by, old.by));
         }
@@ -164,7 +164,7 @@ impl<'a> Comparison<'a> {
 }
 
 /// The sites that an earlier `who --json` printed. The error says what is missing.
-pub fn before(text: &str) -> Result<Before, String> {
+pub fn before(text: &str) -> Result<EarlierSites, String> {
     let page: Value =
         serde_json::from_str(text).map_err(|error| format!("wanted the output of who --json: {error}"))?;
     let missing = |what: &str| format!("wanted the output of who --json, found none of its `{what}`");
@@ -190,7 +190,7 @@ pub fn before(text: &str) -> Result<Before, String> {
         return Err("it has not all sites: wanted the output of who --json without --top".into());
     }
     let at = word(answer, "at")?;
-    Ok(Before {
+    Ok(EarlierSites {
         time: if at == TIME { Some(nanos(answer)?) } else { None },
         at,
         by: word(&page, "by")?,
@@ -208,8 +208,8 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     /// `dictAddRaw` held 10 MiB less, and there was one more site.
-    fn old() -> Before {
-        let mut old = Before::of(&found());
+    fn old() -> EarlierSites {
+        let mut old = EarlierSites::of(&found());
         old.resident = 100 * MIB;
         old.sites[0].2.pinned -= 10 * MIB;
         old.sites.push(("gone".into(), "redis-server".into(), Holds { live: MIB, pinned: MIB / 2 }));
@@ -251,7 +251,7 @@ What sites hold, requested and pinned, by function (MiB)
     fn an_earlier_output_is_as_good_as_the_trace() {
         let found = found();
         let read = before(&super::super::json(&found, None, super::super::SiteDisplay::default())).unwrap();
-        assert_eq!(read, Before::of(&found));
+        assert_eq!(read, EarlierSites::of(&found));
         let error = before(&super::super::json(&found, None, super::super::SiteDisplay { top: Some(1), order: None }))
             .unwrap_err();
         assert!(error.contains("without --top"), "{error}");
@@ -270,7 +270,7 @@ What sites hold, requested and pinned, by function (MiB)
     #[test]
     fn what_cannot_be_compared_is_refused_or_said() {
         let found = found();
-        let refused = |change: fn(&mut Before)| {
+        let refused = |change: fn(&mut EarlierSites)| {
             let mut old = old();
             change(&mut old);
             Comparison::of(old, &found, None).err().unwrap_or_default()
@@ -278,7 +278,7 @@ What sites hold, requested and pinned, by function (MiB)
         assert!(refused(|old| old.by = "module".into()).contains("wanted sites by function, found them by module"));
         assert!(refused(|old| old.at = "peak".into()).contains("wanted the moment `idle`"));
         assert!(refused(|old| old.resident = 0).contains("found no page"));
-        let blind = Comparison::of(Before { empty: None, ..old() }, &found, None).unwrap();
+        let blind = Comparison::of(EarlierSites { empty: None, ..old() }, &found, None).unwrap();
         assert!(blind.text(9, &TerminalStyle { color: false, width: 80 }).contains("is known of one of the two only"));
     }
 }
