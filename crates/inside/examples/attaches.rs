@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use allocanary_inside::attach::{Recorder, RecorderRequest, Refusal};
+use allocanary_inside::attach::{AttachedRecorder, RecorderRequest, Refusal};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -28,7 +28,7 @@ fn main() {
     let tables = protected_tables(pid);
     for _ in 0..times {
         let begun = Instant::now();
-        let recorder = match Recorder::attach(pid, Path::new(library), &asked) {
+        let recorder = match AttachedRecorder::attach(pid, Path::new(library), &asked) {
             Ok((recorder, reply)) => {
                 left = left.max(reply.left);
                 words = words.max(reply.words);

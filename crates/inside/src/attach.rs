@@ -16,4 +16,4 @@ mod recorder;
 pub use crate::give_back::Refusal;
 pub use allocanary_recorder::got::Reply;
 pub use check::{check, modules};
-pub use recorder::{Recorder, RecorderRequest};
+pub use recorder::{AttachedRecorder, RecorderRequest};

@@ -75,7 +75,7 @@ mod way_back;
 
 #[cfg(target_arch = "x86_64")]
 pub use carry_out::{BorrowedCaller, call_inside, carry_out, has_function};
-pub use done::{CallDone, Done};
+pub use done::{CallDone, GiveBackResult};
 #[cfg(not(target_arch = "x86_64"))]
 pub use elsewhere::{BorrowedCaller, call_inside, carry_out, has_function};
 pub use limits::Limits;

@@ -27,7 +27,7 @@ fn start_of(source: &str, flags: &[&str], arguments: &[&str]) -> Option<(Running
 }
 
 /// Tries again until a waiting thread is found. On a busy machine this takes a while.
-fn trim_once(pid: u32) -> Result<allocanary_inside::give_back::Done, Refusal> {
+fn trim_once(pid: u32) -> Result<allocanary_inside::give_back::GiveBackResult, Refusal> {
     loop {
         match trim(pid) {
             Err(Refusal::NoThread { .. }) => {}
@@ -36,7 +36,7 @@ fn trim_once(pid: u32) -> Result<allocanary_inside::give_back::Done, Refusal> {
     }
 }
 
-fn trim(pid: u32) -> Result<allocanary_inside::give_back::Done, Refusal> {
+fn trim(pid: u32) -> Result<allocanary_inside::give_back::GiveBackResult, Refusal> {
     let glibc = remedy::of("glibc").unwrap();
     carry_out(pid, glibc, &(glibc.calls)(), LIMITS)
 }

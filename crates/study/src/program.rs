@@ -35,7 +35,7 @@ pub use context::{RunContext, Unspent};
 pub use divided::columns;
 pub use figures::FigurePattern;
 pub use group::ContainerLimits;
-pub use launcher::{Launcher, Other, Recorded, Recorder};
+pub use launcher::{Launcher, Other, ProgramRecorder, Recorded};
 pub use ready::Ready;
 pub use residents::{Interrupted, Residents, residents};
 pub use run::{Ran, SETTLE, end_all};

@@ -13,9 +13,9 @@ use allocanary_heap::reader::MEMORY;
 use allocanary_heap::{ProcessTrouble, ReadMode, Reader, Reading, Subject};
 use allocanary_inside::give_back::account::{GiveBackAccount, HeapCalls};
 use allocanary_inside::give_back::condition::Condition;
-use allocanary_inside::give_back::plan::{Planned, by_function, plan};
+use allocanary_inside::give_back::plan::{HeapPlan, by_function, plan};
 use allocanary_inside::give_back::remedy::FunctionCall;
-use allocanary_inside::give_back::{Done, Limits, Refusal, carry_out, has_function};
+use allocanary_inside::give_back::{GiveBackResult, Limits, Refusal, carry_out, has_function};
 use allocanary_rows::error::{Error, Result};
 use allocanary_screens::views::remedies::list;
 use allocanary_sys::private;
@@ -129,10 +129,10 @@ fn tell(flags: &GiveBackFlags, account: &GiveBackAccount) -> Result<ExitCode> {
 /// Makes the calls on one heap: `calls`, or the remedy's own. With an empty list it does everything but the calls.
 fn asked(
     reading: &Reading,
-    one: &Planned,
+    one: &HeapPlan,
     calls: Option<&[FunctionCall]>,
     limits: Limits,
-) -> std::result::Result<Done, Refusal> {
+) -> std::result::Result<GiveBackResult, Refusal> {
     let process = &reading.process;
     match Subject::of(process.pid) {
         Some(now) if now.is_same(process) => {
@@ -145,7 +145,7 @@ fn asked(
 }
 
 /// Makes the calls, and reads the process again.
-fn give_back(account: &mut GiveBackAccount, reading: &Reading, planned: &[Planned], limits: Limits) {
+fn give_back(account: &mut GiveBackAccount, reading: &Reading, planned: &[HeapPlan], limits: Limits) {
     account.calls.clear();
     let mut has_begun = false;
     for one in planned {

@@ -20,7 +20,7 @@ use allocanary_screens::report as reports;
 use allocanary_screens::report::production::{DeployTarget, recommended};
 use allocanary_study::search::cells::is_stage;
 use allocanary_study::session::{
-    Executor, Measured, OutOfBudget, Planned, Roster, RunProgress, Studies, StudiesEnd, Target, find_shipped, prefix,
+    Executor, Measured, OutOfBudget, Roster, RunProgress, Studies, StudiesEnd, StudyCells, Target, find_shipped, prefix,
 };
 use allocanary_sys::private;
 use allocanary_text::paste::CommandLine;
@@ -172,8 +172,8 @@ struct Shown<'a> {
 }
 
 impl RunProgress for Shown<'_> {
-    fn begins(&mut self, left: &[Planned]) {
-        let stretch = |(study, left): &Planned| StudyProgress::new(left, self.cells, study.budget);
+    fn begins(&mut self, left: &[StudyCells]) {
+        let stretch = |(study, left): &StudyCells| StudyProgress::new(left, self.cells, study.budget);
         let stretches: Vec<StudyProgress> = left.iter().map(stretch).collect();
         let progress = Progress::new(stretches.clone());
         for ((study, _), stretch) in left.iter().zip(&stretches) {

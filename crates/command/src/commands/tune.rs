@@ -32,7 +32,7 @@ use allocanary_study::search::space::Space;
 use allocanary_study::search::whole::{FINALISTS, RACED};
 use allocanary_study::search::{Goal, Plan, Searched, search};
 use allocanary_study::session::{
-    Executor, Left, Linked, Store, Studies, Study, StudyFile, Target, expected_time, kept, plan,
+    Executor, Left, Linked, RowsFile, Studies, Study, StudyFile, Target, expected_time, kept, plan,
 };
 use allocanary_sys::private;
 use allocanary_text::outside::TerminalStyle;
@@ -87,7 +87,7 @@ pub fn run(flags: &TuneFlags) -> Result<ExitCode> {
     let group = Studies(vec![StudyFile { name: Some("tune".into()), time_budget: None, ..subject.file.clone() }]);
     kept::check(&target, &group, &WRITTEN)?;
     let target = target.make()?;
-    let store = Store::open(&target, flags.resume)?;
+    let store = RowsFile::open(&target, flags.resume)?;
     if flags.resume {
         kept::compare(&target, &group)?;
     }

@@ -31,18 +31,18 @@ pub struct RecorderRequest {
 
 /// A process into which the recorder was put.
 #[derive(Debug)]
-pub struct Recorder {
+pub struct AttachedRecorder {
     pid: u32,
     library: PathBuf,
 }
 
-impl Recorder {
+impl AttachedRecorder {
     /// Puts the recorder into a process, and begins a recording.
-    pub fn attach(pid: u32, library: &Path, asked: &RecorderRequest) -> Result<(Recorder, Reply), Refusal> {
+    pub fn attach(pid: u32, library: &Path, asked: &RecorderRequest) -> Result<(AttachedRecorder, Reply), Refusal> {
         // The loader and the kernel know the library by its real path.
         let library = &library.canonicalize().map_err(|error| Refusal::of(pid, "finding the recorder", error))?;
         check(pid, library)?;
-        let recorder = Recorder { pid, library: library.into() };
+        let recorder = AttachedRecorder { pid, library: library.into() };
         let bytes = asked.folder.as_os_str().as_bytes();
         let mut folder = [0; 1024];
         let Some(place) = folder.get_mut(..bytes.len()).filter(|_| bytes.len() < 1024) else {
@@ -57,12 +57,12 @@ impl Recorder {
     }
 
     /// A recorder that another command has put into a process.
-    pub fn found(pid: u32, library: &Path) -> Result<Recorder, Refusal> {
+    pub fn found(pid: u32, library: &Path) -> Result<AttachedRecorder, Refusal> {
         if !check::has(pid, library)? {
             let state = "there is no recorder of this installation in it".into();
             return Err(Refusal::State { pid, state, instead: "Nothing was changed" });
         }
-        Ok(Recorder { pid, library: library.into() })
+        Ok(AttachedRecorder { pid, library: library.into() })
     }
 
     /// Changes the tables of libraries that were opened since the last call.

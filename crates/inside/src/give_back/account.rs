@@ -8,8 +8,8 @@ use allocanary_text::outside::in_one_line;
 use allocanary_text::units::{Unit, show_duration, show_time};
 use serde::Serialize;
 
-use crate::give_back::plan::{Planned, forecast, not_known, without_call};
-use crate::give_back::{Done, Refusal};
+use crate::give_back::plan::{HeapPlan, forecast, not_known, without_call};
+use crate::give_back::{GiveBackResult, Refusal};
 
 /// The version of the JSON. A reader refuses later versions.
 pub const SCHEMA: u32 = 1;
@@ -80,7 +80,7 @@ pub struct HeapCalls {
 
 impl HeapCalls {
     /// The calls that would be made.
-    pub fn planned(planned: &Planned) -> HeapCalls {
+    pub fn planned(planned: &HeapPlan) -> HeapCalls {
         HeapCalls {
             allocator: planned.remedy.allocator.into(),
             calls: (planned.remedy.calls)().into_iter().map(|call| call.name).collect(),
@@ -93,12 +93,12 @@ impl HeapCalls {
     }
 
     /// The thread that could make the calls, or why no thread can. Nothing was called.
-    pub fn checked(planned: &Planned, result: &Result<Done, Refusal>) -> HeapCalls {
+    pub fn checked(planned: &HeapPlan, result: &Result<GiveBackResult, Refusal>) -> HeapCalls {
         HeapCalls { took: None, ..HeapCalls::made(planned, result) }
     }
 
     /// The calls that were made, or why not.
-    pub fn made(planned: &Planned, result: &Result<Done, Refusal>) -> HeapCalls {
+    pub fn made(planned: &HeapPlan, result: &Result<GiveBackResult, Refusal>) -> HeapCalls {
         let called = HeapCalls::planned(planned);
         match result {
             Err(refusal) => HeapCalls { error: Some(refusal.to_string()), ..called },
@@ -115,7 +115,7 @@ impl HeapCalls {
 
 impl GiveBackAccount {
     /// The account of a plan. `time` is in milliseconds since 1970.
-    pub fn of(reading: &Reading, planned: &[Planned], user: u32) -> GiveBackAccount {
+    pub fn of(reading: &Reading, planned: &[HeapPlan], user: u32) -> GiveBackAccount {
         GiveBackAccount {
             schema: SCHEMA,
             time: reading.taken,

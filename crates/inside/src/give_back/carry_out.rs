@@ -15,7 +15,7 @@ use crate::give_back::remedy::{Argument, Does, FunctionCall};
 use crate::give_back::symbols::{CodeFunction, CodeFunctions, FunctionSearch};
 use crate::give_back::threads::{Threads, WaitingThread};
 use crate::give_back::walks::ProcessWalks;
-use crate::give_back::{CallDone, Done, Limits, Refusal, ReleaseCall, locks, safety, sockets, waits};
+use crate::give_back::{CallDone, GiveBackResult, Limits, Refusal, ReleaseCall, locks, safety, sockets, waits};
 
 /// The longest time to search for a thread that can be borrowed.
 const SEARCH: Duration = Duration::from_secs(2);
@@ -93,7 +93,12 @@ pub fn call_inside<T: Send>(
 }
 
 /// Has a thread of the process make the calls of a remedy. With no calls, it does everything else: the thread is stopped, examined and released.
-pub fn carry_out(pid: u32, remedy: &ReleaseCall, calls: &[FunctionCall], limits: Limits) -> Result<Done, Refusal> {
+pub fn carry_out(
+    pid: u32,
+    remedy: &ReleaseCall,
+    calls: &[FunctionCall],
+    limits: Limits,
+) -> Result<GiveBackResult, Refusal> {
     // This thread, which waits for the other one, blocks signals too. So no signal ends this command while a thread of the process
     // is changed.
     let _blocked = SignalMask::new();
@@ -114,7 +119,7 @@ fn searched(pid: u32, reader: &ThreadReader, names: impl Iterator<Item = String>
     Ok(CodeFunctions::find(pid, &wanted)?.within(reader.mappings()))
 }
 
-fn make(pid: u32, remedy: &ReleaseCall, calls: &[FunctionCall], limits: Limits) -> Result<Done, Refusal> {
+fn make(pid: u32, remedy: &ReleaseCall, calls: &[FunctionCall], limits: Limits) -> Result<GiveBackResult, Refusal> {
     let notice = safety::check(pid)?;
     let reader = ThreadReader::open(pid)?;
     let names: Vec<String> = remedy.names().collect();
@@ -275,7 +280,7 @@ fn made(
     remedy: &ReleaseCall,
     calls: &[FunctionCall],
     limits: Limits,
-) -> Result<Done, Refusal> {
+) -> Result<GiveBackResult, Refusal> {
     let begun = Instant::now();
     let mut made = Vec::new();
     let result = calls.iter().try_for_each(|call| {
@@ -288,5 +293,5 @@ fn made(
     let took = begun.elapsed();
     let (tid, wait) = (borrowed.tid(), borrowed.wait());
     drop(borrowed);
-    result.map(|()| Done { tid, wait, function, calls: made, took })
+    result.map(|()| GiveBackResult { tid, wait, function, calls: made, took })
 }

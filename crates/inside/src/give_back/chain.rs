@@ -143,7 +143,7 @@ pub fn blocked(notice: i32) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::give_back::way_back::Store;
+    use crate::give_back::way_back::StoreCode;
 
     const SP: u64 = 0x7fff_0000_1238;
 
@@ -151,7 +151,7 @@ mod tests {
         let mut told = vec![0; 832];
         told[464] = 7;
         let extended = Extended::new(&told, 7, 832).unwrap();
-        let store = Store { at: 0x200, distance: 24, words };
+        let store = StoreCode { at: 0x200, distance: 24, words };
         let way = WayBack { restore: 0x100, store, pop: 0x300, raise: 0x400, errno: 0 };
         (Chain::below(SP, &extended, &way), extended, way)
     }

@@ -7,7 +7,7 @@ use crate::give_back::symbols;
 
 /// What was done.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Done {
+pub struct GiveBackResult {
     /// The thread that made the calls.
     pub tid: u32,
     /// The system call that it waits in.
@@ -33,7 +33,7 @@ pub struct CallDone {
     pub out: Vec<u8>,
 }
 
-impl Done {
+impl GiveBackResult {
     /// The first failed call whose failure may not be ignored, with the system's error.
     pub fn failure(&self) -> Option<(&str, std::io::Error)> {
         let failed = self.calls.iter().find(|made| made.error != 0 && !made.may_fail)?;
@@ -41,7 +41,7 @@ impl Done {
     }
 }
 
-impl fmt::Display for Done {
+impl fmt::Display for GiveBackResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let calls: Vec<&str> = self.calls.iter().map(|made| made.name.as_str()).collect();
         write!(f, "{} by thread {}, which waits in {}, in {:?}", calls.join(", "), self.tid, self.wait, self.took)

@@ -3,10 +3,15 @@
 use std::time::Duration;
 
 use crate::give_back::remedy::{Argument, FunctionCall};
-use crate::give_back::{Done, Limits, Refusal, ReleaseCall};
+use crate::give_back::{GiveBackResult, Limits, Refusal, ReleaseCall};
 
 /// Refuses.
-pub fn carry_out(pid: u32, _remedy: &ReleaseCall, _calls: &[FunctionCall], _limits: Limits) -> Result<Done, Refusal> {
+pub fn carry_out(
+    pid: u32,
+    _remedy: &ReleaseCall,
+    _calls: &[FunctionCall],
+    _limits: Limits,
+) -> Result<GiveBackResult, Refusal> {
     let state = "this build is for another machine than x86-64, and only there a thread can be borrowed".into();
     Err(Refusal::State { pid, state, instead: "Have the program make the call itself" })
 }

@@ -6,7 +6,7 @@ use crate::give_back::remedy::{self, ReleaseCall};
 
 /// The calls for one heap, and what it would give back.
 #[derive(Clone, Copy, Debug)]
-pub struct Planned {
+pub struct HeapPlan {
     /// The calls.
     pub remedy: &'static ReleaseCall,
     /// Resident bytes that it would give back; `None` if the heap could not be divided.
@@ -16,14 +16,14 @@ pub struct Planned {
 }
 
 /// The heaps that have a remedy, those that would give the most first. A heap that would give nothing is left out.
-pub fn plan(reading: &Reading) -> Vec<Planned> {
-    let mut all: Vec<Planned> = Vec::new();
+pub fn plan(reading: &Reading) -> Vec<HeapPlan> {
+    let mut all: Vec<HeapPlan> = Vec::new();
     for heap in &reading.heaps {
         let Some(remedy) = remedy::of(&heap.allocator) else { continue };
         let known = heap.remedies.first().filter(|_| heap.sure != PartsCertainty::NotKnown);
         let forecast = known.map(|one| one.bytes);
         if forecast != Some(0) {
-            all.push(Planned { remedy, forecast, at_most: known.is_some_and(|one| one.at_most) });
+            all.push(HeapPlan { remedy, forecast, at_most: known.is_some_and(|one| one.at_most) });
         }
     }
     all.sort_by_key(|one| std::cmp::Reverse(one.forecast));
@@ -55,14 +55,14 @@ pub fn without_call(reading: &Reading) -> Vec<String> {
 
 /// Allocators whose heap was not found, but whose function the process has, according to `has`. Their forecast is not known. They are only
 /// looked for if there is memory that belongs to no known allocator.
-pub fn by_function(reading: &Reading, has: impl Fn(&ReleaseCall) -> bool) -> Vec<Planned> {
+pub fn by_function(reading: &Reading, has: impl Fn(&ReleaseCall) -> bool) -> Vec<HeapPlan> {
     let is_new = |remedy: &&'static ReleaseCall| reading.heaps.iter().all(|heap| heap.allocator != remedy.allocator);
     let all = remedy::all().filter(|_| not_known(reading) > 0).filter(is_new);
-    all.filter(|remedy| has(remedy)).map(|remedy| Planned { remedy, forecast: None, at_most: false }).collect()
+    all.filter(|remedy| has(remedy)).map(|remedy| HeapPlan { remedy, forecast: None, at_most: false }).collect()
 }
 
 /// The sum of the forecasts; `None` if one of them is not known.
-pub fn forecast(planned: &[Planned]) -> Option<u64> {
+pub fn forecast(planned: &[HeapPlan]) -> Option<u64> {
     planned.iter().map(|one| one.forecast).sum()
 }
 

@@ -15,7 +15,7 @@ const POP: &[&[u8]] = &[&[0x5f, 0xc3]];
 /// Code that stores a result: `mov %rax, distance(%rbx)`, then instructions that take words from the stack, then `ret`. Without its first
 /// byte it stores four bytes of the register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Store {
+pub struct StoreCode {
     /// Its address.
     pub at: u64,
     /// The number that is added to the register.
@@ -30,7 +30,7 @@ pub struct WayBack {
     /// Ends a handler.
     pub restore: u64,
     /// Stores a result.
-    pub store: Store,
+    pub store: StoreCode,
     /// Loads an argument.
     pub pop: u64,
     /// The function `raise`.
@@ -81,7 +81,7 @@ impl WayBack {
                 let store = store_of(bytes)?;
                 let length = (store.at as usize + LONGEST).min(bytes.len());
                 let is_there = has(memory, mapping.from + store.at, &bytes[store.at as usize..length]);
-                is_there.then_some(Store { at: mapping.from + store.at, ..store })
+                is_there.then_some(StoreCode { at: mapping.from + store.at, ..store })
             });
             if let (Some(restore), Some(store), Some(pop)) = (restore, store, pop) {
                 return Ok(WayBack { restore, store, pop, raise: raise.at, errno });
@@ -91,18 +91,18 @@ impl WayBack {
     }
 }
 
-/// The maximum size of the code of a [`Store`], and the maximum of words that it may take.
+/// The maximum size of the code of a [`StoreCode`], and the maximum of words that it may take.
 const LONGEST: usize = 24;
 const MOST_WORDS: usize = 16;
 
 /// The shortest such code in these bytes. Its address is its offset in them.
-fn store_of(bytes: &[u8]) -> Option<Store> {
+fn store_of(bytes: &[u8]) -> Option<StoreCode> {
     let all = bytes.windows(2).enumerate().filter(|(_, begin)| *begin == [0x48, 0x89]);
-    all.filter_map(|(at, _)| store_at(&bytes[at..]).map(|store| Store { at: at as u64, ..store }))
+    all.filter_map(|(at, _)| store_at(&bytes[at..]).map(|store| StoreCode { at: at as u64, ..store }))
         .min_by_key(|one| one.words)
 }
 
-fn store_at(code: &[u8]) -> Option<Store> {
+fn store_at(code: &[u8]) -> Option<StoreCode> {
     let (distance, mut at) = match code.get(2..4)? {
         [0x03, _] => (0, 3),
         [0x43, distance] => (*distance as i8, 4),
@@ -111,7 +111,7 @@ fn store_at(code: &[u8]) -> Option<Store> {
     let mut words = 0;
     loop {
         match code.get(at..)? {
-            [0xc3, ..] => return (words <= MOST_WORDS && at < LONGEST).then_some(Store { at: 0, distance, words }),
+            [0xc3, ..] => return (words <= MOST_WORDS && at < LONGEST).then_some(StoreCode { at: 0, distance, words }),
             // add $bytes, %rsp
             [0x48, 0x83, 0xc4, bytes, ..] if bytes % 8 == 0 && *bytes < 0x80 => {
                 (words, at) = (words + usize::from(bytes / 8), at + 4)
@@ -175,7 +175,7 @@ mod tests {
         let found = WayBack::find(live, &functions).unwrap();
         assert_eq!(found.raise, libc::raise as *const () as u64);
         assert!(found.is_in(live.mappings()));
-        let (far, long) = (WayBack { pop: 8, ..found.clone() }, Store { words: MOST_WORDS + 1, ..found.store });
+        let (far, long) = (WayBack { pop: 8, ..found.clone() }, StoreCode { words: MOST_WORDS + 1, ..found.store });
         assert!(!far.is_in(live.mappings()) && !WayBack { store: long, ..found.clone() }.is_in(live.mappings()));
         assert!(has(live, found.store.at, &[0x48, 0x89]) && has(live, found.pop, POP[0]));
         let pointer: u64;

@@ -14,7 +14,7 @@ use allocanary_rows::sample::{Failure, FailureKind};
 use allocanary_sys::sys;
 
 /// A shell command to run.
-pub struct Around<'a> {
+pub struct ShellCommand<'a> {
     /// Its flag, for messages: `--load`.
     pub flag: &'a str,
     /// The command.
@@ -30,7 +30,7 @@ pub struct Around<'a> {
 }
 
 /// How a command ended.
-pub struct Done {
+pub struct CommandEnd {
     /// Whether it ended with success.
     pub ok: bool,
     /// How it ended, in words, with its last lines.
@@ -39,9 +39,14 @@ pub struct Done {
     pub wall: Duration,
 }
 
-impl Around<'_> {
+impl ShellCommand<'_> {
     /// Runs it, at most until `until`, and samples the program meanwhile. A command that does not succeed is a failure.
-    pub fn run(&self, watch: Option<&mut ProgramUse>, until: Instant, stop: &AtomicBool) -> Result<Done, Failure> {
+    pub fn run(
+        &self,
+        watch: Option<&mut ProgramUse>,
+        until: Instant,
+        stop: &AtomicBool,
+    ) -> Result<CommandEnd, Failure> {
         let done = self.attempt(watch, until, stop)?;
         match done.ok {
             true => Ok(done),
@@ -49,13 +54,13 @@ impl Around<'_> {
         }
     }
 
-    /// As [`Around::run`]; a command that does not succeed is no failure.
+    /// As [`ShellCommand::run`]; a command that does not succeed is no failure.
     pub fn attempt(
         &self,
         mut watch: Option<&mut ProgramUse>,
         until: Instant,
         stop: &AtomicBool,
-    ) -> Result<Done, Failure> {
+    ) -> Result<CommandEnd, Failure> {
         let started = Instant::now();
         let start = || -> std::io::Result<(std::process::Child, Pipe)> {
             let (reader, writer) = std::io::pipe()?;
@@ -102,7 +107,7 @@ impl Around<'_> {
             None => format!("did not end in time (--run-timeout){said}"),
             Some(status) => format!("{}{said}", how(status)),
         };
-        Ok(Done { ok: ended == Some(0), text, wall })
+        Ok(CommandEnd { ok: ended == Some(0), text, wall })
     }
 
     fn failure(&self, text: &str) -> Failure {
@@ -162,16 +167,22 @@ pub fn signal_number(text: &str) -> Option<i32> {
 mod tests {
     use super::*;
 
-    fn run(text: &str, time: Duration) -> Done {
+    fn run(text: &str, time: Duration) -> CommandEnd {
         run_until(text, time, false)
     }
 
-    fn run_until(text: &str, time: Duration, is_interrupted: bool) -> Done {
+    fn run_until(text: &str, time: Duration, is_interrupted: bool) -> CommandEnd {
         let folder = tempfile::tempdir().unwrap();
         let environment = BTreeMap::from([("PATH".to_string(), "/usr/bin:/bin".to_string())]);
         let output = folder.path().join("out");
-        let around =
-            Around { flag: "--load", text, folder: folder.path(), environment: &environment, output, input: None };
+        let around = ShellCommand {
+            flag: "--load",
+            text,
+            folder: folder.path(),
+            environment: &environment,
+            output,
+            input: None,
+        };
         around.attempt(None, Instant::now() + time, &AtomicBool::new(is_interrupted)).unwrap()
     }
 

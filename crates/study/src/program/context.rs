@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use super::around::Around;
+use super::around::ShellCommand;
 use super::watch::ProgramUse;
 use super::{Interrupted, Residents, residents, runtimes};
 use allocanary_rows::Cell;
@@ -47,9 +47,9 @@ pub struct RunContext<'a> {
 pub type Unspent = Mutex<BTreeMap<String, i64>>;
 
 impl RunContext<'_> {
-    pub(super) fn around<'b>(&'b self, flag: &'b str, text: &'b str, input: Option<&'b Path>) -> Around<'b> {
+    pub(super) fn around<'b>(&'b self, flag: &'b str, text: &'b str, input: Option<&'b Path>) -> ShellCommand<'b> {
         let output = self.folder.join(flag.trim_start_matches('-'));
-        Around { flag, text, folder: Path::new("."), environment: &self.around, output, input }
+        ShellCommand { flag, text, folder: Path::new("."), environment: &self.around, output, input }
     }
 
     /// The resident pages of all processes, if they are read. Of one that ends meanwhile there are none.

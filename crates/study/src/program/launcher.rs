@@ -67,7 +67,7 @@ pub type AddsVariables<'a> = &'a dyn Fn(&mut BTreeMap<String, String>) -> Result
 
 /// A recorder of a program.
 #[derive(Clone, Copy)]
-pub struct Recorder<'a> {
+pub struct ProgramRecorder<'a> {
     /// Adds its variables to the environment of the program.
     pub environment: AddsVariables<'a>,
     /// Gets what was read of a run that is interrupted.
@@ -110,7 +110,7 @@ impl Launcher {
     pub fn record(
         &self,
         cell: &Cell,
-        recorder: Option<Recorder>,
+        recorder: Option<ProgramRecorder>,
         deadline: Duration,
         stop: &AtomicBool,
     ) -> Result<Recorded, Failure> {

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::ContainerLimits;
-use super::around::{Around, how, is_killed, signal_number};
+use super::around::{ShellCommand, how, is_killed, signal_number};
 use super::cause::{cause, killed_for_memory};
 use super::context::RunContext;
 use super::group::ControlGroup;
@@ -229,7 +229,7 @@ impl<'a> Running<'a> {
     }
 
     /// A command of the user's around the program.
-    pub(super) fn around<'b>(&'b self, flag: &'b str, text: &'b str, input: Option<&'b Path>) -> Around<'b> {
+    pub(super) fn around<'b>(&'b self, flag: &'b str, text: &'b str, input: Option<&'b Path>) -> ShellCommand<'b> {
         self.place.around(flag, text, input)
     }
 

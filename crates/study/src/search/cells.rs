@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use crate::search::whole::{FINAL, Measure, Rows, Searched};
-use crate::session::{Earlier, Ending, Executor, Left, Session, Store, Study, StudyFile, Target, other_file, plan};
+use crate::session::{Earlier, Ending, Executor, Left, RowsFile, Session, Study, StudyFile, Target, other_file, plan};
 use allocanary_measure::metrics::Metrics;
 use allocanary_measure::rows;
 use allocanary_measure::summary::{CellRepeats, Conditions, Findings, Fold, StudyNotes, differing};
@@ -50,7 +50,7 @@ pub struct Cells<'a> {
     job: SearchJob<'a>,
     /// The job as it is run. It has one candidate, which each stage replaces.
     study: Study,
-    store: Store,
+    store: RowsFile,
     watch: &'a mut dyn SearchProgress,
     /// Every row so far, by its cell. They include those of an interrupted search.
     known: BTreeMap<String, Sample>,
@@ -91,7 +91,7 @@ impl<'a> Cells<'a> {
     pub fn new(
         job: SearchJob<'a>,
         target: &Target,
-        store: Store,
+        store: RowsFile,
         watch: &'a mut dyn SearchProgress,
     ) -> Result<Cells<'a>> {
         let study = job.file.clone().check()?;

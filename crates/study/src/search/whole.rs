@@ -53,7 +53,7 @@ pub struct Rows {
 }
 
 /// Makes the candidates of the second stage from the survivors of the first.
-pub type Around<'a> = Box<dyn Fn(&[Candidate]) -> Vec<Candidate> + 'a>;
+pub type SecondStage<'a> = Box<dyn Fn(&[Candidate]) -> Vec<Candidate> + 'a>;
 
 /// What to search.
 pub struct Plan<'a> {
@@ -66,7 +66,7 @@ pub struct Plan<'a> {
     /// The candidates of the first stage. The present one may be among them.
     pub first: Vec<Candidate>,
     /// The candidates of the second stage.
-    pub second: Around<'a>,
+    pub second: SecondStage<'a>,
     /// The number of fresh rows of each finalist.
     pub repeats: u32,
 }

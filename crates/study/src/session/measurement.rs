@@ -6,20 +6,20 @@ use std::sync::atomic::AtomicBool;
 
 use super::{Earlier, Ending, Executor, Session, kept};
 use crate::session::{MOST_CELLS, Studies, Study, plan, too_many};
-use crate::session::{Store, Target};
+use crate::session::{RowsFile, Target};
 use allocanary_rows::Cell;
 use allocanary_rows::description::Description;
 use allocanary_rows::error::{Error, Result};
 use allocanary_rows::sample::Sample;
 
 /// A study and cells of it, in order.
-pub type Planned = (Study, Vec<Cell>);
+pub type StudyCells = (Study, Vec<Cell>);
 
 /// Each study of the group with its cells in order. The places of a study start after those of the study before, so
 /// that the rows alone determine the order of the studies.
 ///
 /// Two sizes of one study must not share a cell: a row identifies its cell, but not the size that it was measured for.
-pub fn planned(group: &Studies, cells: &[Description]) -> Result<Vec<Planned>> {
+pub fn planned(group: &Studies, cells: &[Description]) -> Result<Vec<StudyCells>> {
     let mut first = 0;
     let mut identities = BTreeSet::new();
     let mut studies = Vec::new();
@@ -75,7 +75,7 @@ pub struct Measurement<'a> {
 /// Receives the progress of a measurement.
 pub trait RunProgress {
     /// The studies begin. Each comes with the cells that have no row yet.
-    fn begins(&mut self, left: &[Planned]);
+    fn begins(&mut self, left: &[StudyCells]);
     /// The study with this index begins.
     fn study(&mut self, at: usize);
     /// A row was written.
@@ -85,7 +85,7 @@ pub trait RunProgress {
 /// A measurement that has ended.
 pub struct Measured {
     /// The rows.
-    pub store: Store,
+    pub store: RowsFile,
     /// The target, which has a folder now.
     pub target: Target,
     /// How the studies ended; an error if a row could not be written.
@@ -121,7 +121,7 @@ impl Measurement<'_> {
         let sizes: Vec<usize> = studies.iter().map(|(_, planned)| planned.len()).collect();
         kept::check(self.target, self.group, &["report.html"])?;
         let target = self.target.clone().make()?;
-        let mut store = Store::open(&target, self.resume)?;
+        let mut store = RowsFile::open(&target, self.resume)?;
         let cells = studies.iter().flat_map(|(_, planned)| planned);
         let earlier = match self.resume {
             true => {
@@ -136,7 +136,7 @@ impl Measurement<'_> {
             *planned_of.entry(study.name.clone()).or_default() += *size as u32;
         }
         let unmeasured = |planned: Vec<Cell>| planned.into_iter().filter(|cell| !earlier.has(cell)).collect();
-        let left: Vec<Planned> = studies.into_iter().map(|(study, planned)| (study, unmeasured(planned))).collect();
+        let left: Vec<StudyCells> = studies.into_iter().map(|(study, planned)| (study, unmeasured(planned))).collect();
         watch.begins(&left);
         let mut failed = 0;
         let mut row = |watch: &mut dyn RunProgress, sample: &Sample| {
@@ -154,7 +154,7 @@ impl Measurement<'_> {
     /// Runs the studies one after the other, each under its own deadline and budget.
     fn run_all(
         &self,
-        studies: &[Planned],
+        studies: &[StudyCells],
         sizes: &[usize],
         watch: &mut dyn RunProgress,
         row: &mut dyn FnMut(&mut dyn RunProgress, &Sample) -> Result<()>,

@@ -124,7 +124,7 @@ fn is_named_as_rows(path: &Path) -> bool {
 
 /// An open file of rows.
 #[derive(Debug)]
-pub struct Store {
+pub struct RowsFile {
     out: File,
     name: PathBuf,
     /// Whether it is a file that can be moved or removed.
@@ -147,10 +147,10 @@ impl Left {
     }
 }
 
-impl Store {
+impl RowsFile {
     /// Opens the target's rows for appending. With `resume` the file may already have rows. Nothing is ever
     /// overwritten.
-    pub fn open(target: &Target, resume: bool) -> Result<Store> {
+    pub fn open(target: &Target, resume: bool) -> Result<RowsFile> {
         let name = match target {
             Target::Folder(folder) => {
                 private::make_folder(folder).map_err(|error| Error::file(folder, "making the output folder", error))?;
@@ -201,7 +201,7 @@ impl Store {
             // The last writer was killed within a line. The next row starts on a new line.
             out.write_all(b"\n").map_err(|error| Error::file(&name, "writing a row", error))?;
         }
-        Ok(Store { out, name, is_file })
+        Ok(RowsFile { out, name, is_file })
     }
 
     /// Writes a row with one system call for the whole line, so that a kill leaves whole lines behind.

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use super::confirmed::{REFUSED, confirmed};
 use crate::args::GiveBackFlags;
 use crate::commands::terminal;
-use allocanary_inside::give_back::Done;
+use allocanary_inside::give_back::GiveBackResult;
 use allocanary_inside::give_back::Limits;
 use allocanary_inside::give_back::carry_out;
 use allocanary_inside::give_back::settings::REMEDY;
@@ -38,7 +38,7 @@ pub fn set(flags: &GiveBackFlags, pid: u32, limits: Limits) -> Result<ExitCode> 
 }
 
 /// Reads how many arenas there are, and makes the calls.
-fn make(pid: u32, settings: &[RuntimeSetting], limits: Limits) -> std::result::Result<Done, String> {
+fn make(pid: u32, settings: &[RuntimeSetting], limits: Limits) -> std::result::Result<GiveBackResult, String> {
     let counted = carry_out(pid, REMEDY, &[count_arenas()], limits).map_err(|refusal| refusal.to_string())?;
     failed(&counted)?;
     let out = counted.calls.first().and_then(|made| made.out.first_chunk::<4>().copied());
@@ -49,7 +49,7 @@ fn make(pid: u32, settings: &[RuntimeSetting], limits: Limits) -> std::result::R
     Ok(done)
 }
 
-fn failed(done: &Done) -> std::result::Result<(), String> {
+fn failed(done: &GiveBackResult) -> std::result::Result<(), String> {
     match done.failure() {
         None => Ok(()),
         Some((name, error)) => {

@@ -12,7 +12,7 @@ use super::traces::{fresh_folder, tell, traces_of};
 use crate::args::RecordFlags;
 use crate::commands::{measure, reader, terminal};
 use allocanary_heap::reader::{MEMORY, Reader};
-use allocanary_inside::attach::{Recorder, RecorderRequest, Refusal, Reply, modules};
+use allocanary_inside::attach::{AttachedRecorder, RecorderRequest, Refusal, Reply, modules};
 use allocanary_rows::error::{Error, Result};
 use allocanary_sys::clocks::monotonic_nanos;
 use allocanary_sys::private::user;
@@ -34,7 +34,7 @@ pub fn run(flags: &RecordFlags, pid: u32, limit: u64, preload: &Path) -> Result<
     let refused = |refusal: Refusal| Error::Input(refusal.to_string());
     let preload = &preload.canonicalize().map_err(|error| Error::file(preload, "finding the recorder", error))?;
     if flags.detach.is_some() {
-        let reply = end(&Recorder::found(pid, preload).map_err(refused)?).map_err(refused)?;
+        let reply = end(&AttachedRecorder::found(pid, preload).map_err(refused)?).map_err(refused)?;
         terminal::tell(format_args!("process {pid}: {}", put_back(&reply)));
         return Ok(ExitCode::SUCCESS);
     }
@@ -50,7 +50,7 @@ pub fn run(flags: &RecordFlags, pid: u32, limit: u64, preload: &Path) -> Result<
     let stop = measure::watch_interrupts();
     let before: Vec<_> = traces(&folder).unwrap_or_default().into_iter().map(|(path, _)| path).collect();
     let (recorder, reply) =
-        Recorder::attach(pid, preload, &asked).inspect_err(|_| drop(gather(&folder))).map_err(refused)?;
+        AttachedRecorder::attach(pid, preload, &asked).inspect_err(|_| drop(gather(&folder))).map_err(refused)?;
     terminal::tell(format_args!(
         "process {pid}: recording: {} words of {} modules changed{}",
         reply.words,
@@ -120,7 +120,7 @@ fn place(recording: &RecordOptions, users: &[u32]) -> Result<std::path::PathBuf>
 }
 
 /// Waits. If the process opens libraries during this time, their tables are changed too.
-fn watch(pid: u32, recorder: &Recorder, time: Option<Duration>, stop: impl Fn() -> bool) {
+fn watch(pid: u32, recorder: &AttachedRecorder, time: Option<Duration>, stop: impl Fn() -> bool) {
     let begun = Instant::now();
     let mut known = modules(pid).unwrap_or_default();
     // The first look is always made: another thread may have looked up a function while the tables were being changed.
@@ -147,7 +147,7 @@ fn watch(pid: u32, recorder: &Recorder, time: Option<Duration>, stop: impl Fn() 
 }
 
 /// Takes the recorder out. Tries again until it finds a thread that can do it.
-fn end(recorder: &Recorder) -> std::result::Result<Reply, Refusal> {
+fn end(recorder: &AttachedRecorder) -> std::result::Result<Reply, Refusal> {
     let until = Instant::now() + PATIENCE;
     loop {
         match recorder.detach() {

@@ -14,7 +14,7 @@ use allocanary_rows::Phase;
 use allocanary_rows::error::{Error, Result};
 use allocanary_rows::job::Job;
 use allocanary_rows::program::Program;
-use allocanary_study::program::{Interrupted, Recorder};
+use allocanary_study::program::{Interrupted, ProgramRecorder};
 use allocanary_study::session::StudyFile;
 use allocanary_trace::record::RecordOptions;
 
@@ -45,7 +45,7 @@ pub fn run(recording: &RecordOptions, study: &StudyFile, number: u32) -> Result<
         Ok(())
     };
     let (stop, interrupted) = (measure::watch_interrupts(), Mutex::new(Interrupted::default()));
-    let recorder = Recorder { environment: &add, interrupted: &interrupted, reads_pages: recording.stacks > 0 };
+    let recorder = ProgramRecorder { environment: &add, interrupted: &interrupted, reads_pages: recording.stacks > 0 };
     let recorded = started.launcher.record(&cell, Some(recorder), deadline, stop);
     let times = |moments: &[(Phase, u64)]| {
         let at = |phase: Phase| moments.iter().find(|(marked, _)| *marked == phase && is_service);

@@ -66,7 +66,7 @@ fn source<R>(
         interrupted: &interrupted,
     };
     let target = Target::Folder(folder.to_path_buf());
-    let store = Store::open(&target, true)?;
+    let store = RowsFile::open(&target, true)?;
     let mut cells = Cells::new(job, &target, store, &mut silent)?;
     let result = with(&mut cells);
     drop(cells);

@@ -47,7 +47,7 @@ struct Told {
 }
 
 impl RunProgress for Told {
-    fn begins(&mut self, left: &[Planned]) {
+    fn begins(&mut self, left: &[StudyCells]) {
         self.left = left.iter().map(|(_, cells)| cells.len()).collect();
     }
 

@@ -20,7 +20,7 @@ fn row() -> Sample {
 }
 
 fn refused(target: &Target, resume: bool) -> String {
-    Store::open(target, resume).unwrap_err().to_string()
+    RowsFile::open(target, resume).unwrap_err().to_string()
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn rows_may_have_any_name_and_a_file_may_be_there_before_its_first_row() {
         fs::write(&path, &text).unwrap();
         let target = Target::file(path.to_str().unwrap()).unwrap();
         assert_eq!(target, Target::Rows(path.clone()));
-        Store::open(&target, true).unwrap().append(&row()).unwrap();
+        RowsFile::open(&target, true).unwrap().append(&row()).unwrap();
         assert_eq!(
             fs::read_to_string(&path).unwrap(),
             text + &rows::written(&row()) + "\n",
@@ -101,7 +101,7 @@ fn two_studies_never_write_into_one_file() {
     let folder = tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     for target in [Target::Folder(path("out")), Target::Rows(path("rows.jsonl"))] {
-        let mut first = Store::open(&target, false).unwrap();
+        let mut first = RowsFile::open(&target, false).unwrap();
         first.append(&row()).unwrap();
         let wanted = format!(
             "{}: another allocanary is writing rows there: wait until it has ended, or name another {}",
@@ -113,7 +113,7 @@ fn two_studies_never_write_into_one_file() {
         drop(first);
         let after = refused(&target, false);
         assert!(after.contains("holds rows already: add --resume"), "{after}");
-        Store::open(&target, true).unwrap();
+        RowsFile::open(&target, true).unwrap();
     }
 }
 
@@ -126,7 +126,7 @@ fn rows_that_are_moved_or_removed_are_noticed_and_can_still_be_read() {
         (Target::Rows(folder.join("rows.jsonl")), "moved.jsonl", "moved.jsonl"),
     ] {
         let begun = folder.join(target.name());
-        let mut store = Store::open(&target, false).unwrap();
+        let mut store = RowsFile::open(&target, false).unwrap();
         store.append(&row()).unwrap();
         assert!(store.left().is_none());
         fs::rename(&begun, folder.join(moved)).unwrap();
