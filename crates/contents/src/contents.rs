@@ -1,6 +1,6 @@
 //! What a heap contains, as numbers and names: for every view, and for a file.
 
-use allocanary_heap::Subject;
+use allocanary_heap::ProcessSubject;
 use serde::{Deserialize, Serialize};
 
 /// The form of saved contents. A reader refuses later ones.
@@ -15,7 +15,7 @@ pub struct Contents {
     #[serde(rename = "taken_timestamp_seconds", with = "allocanary_text::seconds::millis")]
     pub taken: u64,
     /// The process.
-    pub process: Subject,
+    pub process: ProcessSubject,
     /// How long it was stopped, in microseconds; `None` if it ran on.
     #[serde(
         rename = "stopped_seconds",
@@ -117,12 +117,12 @@ pub struct Holder {
     pub alone_bytes: u64,
     /// What it holds, as a tree, in the order in which it is shown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub inside: Vec<Inside>,
+    pub inside: Vec<InnerBlocks>,
 }
 
 /// Blocks of a kind that a holder leads to in one way.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Inside {
+pub struct InnerBlocks {
     /// How deep it is: 0 for what the holder points to.
     pub depth: u32,
     /// Where the pointer to the first of them is, from the beginning of what is above.

@@ -6,7 +6,7 @@ use std::hash::Hash;
 
 use allocanary_heap::Memory;
 
-use crate::contents::{Holder, Inside, KindRow, Leaked, Lost, Retained};
+use crate::contents::{Holder, InnerBlocks, KindRow, Leaked, Lost, Retained};
 use crate::dominators::{self, Retains};
 use crate::holders::{HolderKey, Holders};
 use crate::kinds::{Kinds, TypedBlocks};
@@ -133,7 +133,7 @@ pub fn holders(
     order.truncate(ROWS);
     let trees = paths.trees(&order[..order.len().min(TREES)], PART, LINES);
     let mut trees = trees.into_iter();
-    let inside = |line: crate::paths::TreeRow| Inside {
+    let inside = |line: crate::paths::TreeRow| InnerBlocks {
         depth: line.depth,
         offset: line.offset,
         kind: kinds.kind(line.kind).name.clone(),

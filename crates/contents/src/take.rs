@@ -6,7 +6,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use allocanary_heap::{CoreFile, LiveProcess, Mapping, Memory, ProcessTrouble, ReadMode, Subject};
+use allocanary_heap::{CoreFile, LiveProcess, Mapping, Memory, ProcessSubject, ProcessTrouble, ReadMode};
 use allocanary_process::{ProcessFiles, StoppedProcess};
 
 use crate::contents::Contents;
@@ -26,7 +26,7 @@ pub fn take(pid: u32, wanted: &ContentsRequest, time: Duration) -> Result<Conten
     let until = begun.checked_add(time);
     // The rest of the time is for what is made of the last reading, which may also take longer than those before.
     let is_late = || begun.elapsed() > time / 3;
-    let subject = Subject::of(pid).ok_or(ProcessTrouble::Gone(pid))?;
+    let subject = ProcessSubject::of(pid).ok_or(ProcessTrouble::Gone(pid))?;
     let files = Rc::new(ProcessFiles::of(pid));
     let open = |mapping: &Mapping| files.get(mapping.from, mapping.to, mapping.inode).ok();
     let mut earlier: Option<Vec<LeakSuspect>> = None;
@@ -67,7 +67,7 @@ pub fn take(pid: u32, wanted: &ContentsRequest, time: Duration) -> Result<Conten
                 Some(begun.elapsed().as_micros() as u64)
             }
         };
-        if !Subject::of(pid).ok_or(ProcessTrouble::Gone(pid))?.is_same(&subject) {
+        if !ProcessSubject::of(pid).ok_or(ProcessTrouble::Gone(pid))?.is_same(&subject) {
             return Err(ProcessTrouble::Changed(pid));
         }
         let mut reading = Snapshot::of(&copied, threads, &open);
@@ -135,13 +135,13 @@ pub fn take_core(path: &Path, wanted: &ContentsRequest, time: Duration) -> Resul
         let reach = reading.reach();
         reading.contents(&reach, wanted, &open)
     };
-    let subject = Subject {
+    let subject = ProcessSubject {
         pid: core.pid,
         name: core.name.clone().into(),
         executable: core.executable.clone().into(),
         started: core.written,
         threads: core.threads().len() as u64,
-        ..Subject::default()
+        ..ProcessSubject::default()
     };
     (contents.process, contents.taken, contents.readings) = (subject, core.written * 1000, 1);
     Ok(contents)

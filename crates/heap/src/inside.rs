@@ -71,7 +71,7 @@ fn has(bytes: &[u8], backwards: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{KernelCounts, Subject};
+    use crate::{KernelCounts, ProcessSubject};
     use allocanary_walkers::fake::FakeMemory;
 
     fn reading(mark: &[u8], unknown: u64) -> Reading {
@@ -83,7 +83,7 @@ mod tests {
         let text: Vec<u8> = mark.iter().rev().copied().collect();
         fake.write(0x500000 - 3, &text);
         let fake = fake.done();
-        let process = Subject { executable: "/opt/program".into(), ..Subject::default() };
+        let process = ProcessSubject { executable: "/opt/program".into(), ..ProcessSubject::default() };
         let mut reading =
             Reading::of(process, 0, KernelCounts::default(), &crate::counted::counted_of(&fake), &fake, Vec::new());
         name(&mut reading, &fake);

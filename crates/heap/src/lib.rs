@@ -59,5 +59,5 @@ pub use reader::Reader;
 pub use reading::{ArenaParts, Heap, HeapMap, KernelCounts, PartsCertainty, Reading, RemedyForecast, SCHEMA};
 pub use resident::resident;
 pub use rows::{PartRow, rows, together};
-pub use subject::{Subject, named, processes, tree};
+pub use subject::{ProcessSubject, named, processes, tree};
 pub use take::{ReadMode, Shares, take, take_core, take_with};

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::others::{self, Area, Sight};
 use crate::{
-    ArenaStretch, CountCheck, Mapping, MappingCount, Memory, PAGE, PageStates, Part, Parts, Subject, Unknown, Walk,
+    ArenaStretch, CountCheck, Mapping, MappingCount, Memory, PAGE, PageStates, Part, Parts, ProcessSubject, Unknown,
+    Walk,
 };
 use allocanary_text::parts::in_proportion;
 
@@ -25,7 +26,7 @@ pub struct Reading {
     #[serde(rename = "taken_timestamp_seconds", with = "allocanary_text::seconds::millis")]
     pub taken: u64,
     /// The process.
-    pub process: Subject,
+    pub process: ProcessSubject,
     /// For how long it was stopped for the reading, in microseconds; `None` if it was not stopped.
     #[serde(
         rename = "stopped_seconds",
@@ -203,7 +204,7 @@ impl KernelCounts {
 impl Reading {
     /// Makes a reading from its parts. `taken` is in milliseconds since 1970.
     pub fn of(
-        process: Subject,
+        process: ProcessSubject,
         taken: u64,
         kernel: KernelCounts,
         counted: &[MappingCount],

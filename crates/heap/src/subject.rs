@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 /// A process, described by properties that do not change while it runs one program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Subject {
+pub struct ProcessSubject {
     /// Its number.
     pub pid: u32,
     /// The process that started it. If that has ended, the process that adopted it.
@@ -26,13 +26,13 @@ pub struct Subject {
     pub threads: u64,
 }
 
-impl Subject {
+impl ProcessSubject {
     /// Reads a process. `None` if there is no such process.
-    pub fn of(pid: u32) -> Option<Subject> {
+    pub fn of(pid: u32) -> Option<ProcessSubject> {
         let stat = Stat::parse(&text(pid, ProcFile::Stat).ok()?)?;
         let boot = kernel(HostFile::Stat).and_then(|mut file| read_whole_of(&mut file)).unwrap_or_default();
         let boot = stat::booted(&boot).unwrap_or_default();
-        Some(Subject {
+        Some(ProcessSubject {
             pid: stat.pid,
             parent: stat.parent,
             executable: link(pid).unwrap_or_default().into(),
@@ -59,7 +59,7 @@ impl Subject {
     }
 
     /// Whether both are the same program in the same process.
-    pub fn is_same(&self, other: &Subject) -> bool {
+    pub fn is_same(&self, other: &ProcessSubject) -> bool {
         // The time of boot is rounded, so it may differ by a second.
         self.pid == other.pid && self.executable == other.executable && self.started.abs_diff(other.started) <= 1
     }
@@ -67,25 +67,25 @@ impl Subject {
 
 /// Every process that can be seen from here, in the order of process IDs.
 #[expect(clippy::disallowed_methods, reason = "the command lists the processes, and no child")]
-pub fn processes() -> Vec<Subject> {
-    let mut all: Vec<Subject> = pids::pids().into_iter().filter_map(Subject::of).collect();
+pub fn processes() -> Vec<ProcessSubject> {
+    let mut all: Vec<ProcessSubject> = pids::pids().into_iter().filter_map(ProcessSubject::of).collect();
     all.sort_by_key(|one| one.pid);
     all
 }
 
 /// The processes with this name, which may be the name of the process or the file name of its executable.
-pub fn named<'a>(all: &'a [Subject], name: &str) -> Vec<&'a Subject> {
+pub fn named<'a>(all: &'a [ProcessSubject], name: &str) -> Vec<&'a ProcessSubject> {
     all.iter().filter(|one| one.name == name || one.raw_file() == name).collect()
 }
 
 /// A process and all processes that it started, directly or not. The process is first.
-pub fn tree(all: &[Subject], root: u32) -> Vec<&Subject> {
-    let mut found: Vec<&Subject> = all.iter().filter(|one| one.pid == root).collect();
+pub fn tree(all: &[ProcessSubject], root: u32) -> Vec<&ProcessSubject> {
+    let mut found: Vec<&ProcessSubject> = all.iter().filter(|one| one.pid == root).collect();
     let mut at = 0;
     while let Some(parent) = found.get(at).map(|one| one.pid) {
         // Process IDs may be used again while the list is read, so the list may contain a circle.
-        let is_new = |one: &Subject| found.iter().all(|known| known.pid != one.pid);
-        let children: Vec<&Subject> = all.iter().filter(|one| one.parent == parent && is_new(one)).collect();
+        let is_new = |one: &ProcessSubject| found.iter().all(|known| known.pid != one.pid);
+        let children: Vec<&ProcessSubject> = all.iter().filter(|one| one.parent == parent && is_new(one)).collect();
         found.extend(children);
         at += 1;
     }
@@ -96,18 +96,18 @@ pub fn tree(all: &[Subject], root: u32) -> Vec<&Subject> {
 mod tests {
     use super::*;
 
-    fn one(pid: u32, parent: u32, name: &str, executable: &str) -> Subject {
-        Subject { pid, parent, name: name.into(), executable: executable.into(), ..Subject::default() }
+    fn one(pid: u32, parent: u32, name: &str, executable: &str) -> ProcessSubject {
+        ProcessSubject { pid, parent, name: name.into(), executable: executable.into(), ..ProcessSubject::default() }
     }
 
     #[test]
     fn this_process_is_read_with_its_name_and_its_start() {
-        let own = Subject::of(std::process::id()).unwrap();
+        let own = ProcessSubject::of(std::process::id()).unwrap();
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
         assert!(own.threads > 0 && own.parent > 0 && !own.name.is_empty() && !own.executable.is_empty(), "{own:?}");
         // The time of boot is rounded.
         assert!(own.started > 0 && own.started <= now + 1, "{own:?} at {now}");
-        assert_eq!(Subject::of(u32::MAX), None);
+        assert_eq!(ProcessSubject::of(u32::MAX), None);
     }
 
     #[test]
@@ -119,7 +119,7 @@ mod tests {
             one(7, 6, "sh", "/bin/dash"),
             one(8, 1, "other", "/bin/other"),
         ];
-        let pids = |found: Vec<&Subject>| found.into_iter().map(|one| one.pid).collect::<Vec<_>>();
+        let pids = |found: Vec<&ProcessSubject>| found.into_iter().map(|one| one.pid).collect::<Vec<_>>();
         assert_eq!(pids(named(&all, "server")), [5, 6]);
         assert_eq!(pids(named(&all, "sh")), [7]);
         assert_eq!(pids(tree(&all, 5)), [5, 6, 7]);

@@ -11,8 +11,8 @@ use allocanary_sys::proc::Stat;
 use crate::apart::apart;
 use crate::counted::add_shares;
 use crate::{
-    CoreFile, HeapWalks, KernelCounts, LiveProcess, MappingCount, Memory, PageState, ProcessTrouble, Reading, Subject,
-    Unknown, Walk, best_of, counted, inside, parse_smaps, shares, walk_all,
+    CoreFile, HeapWalks, KernelCounts, LiveProcess, MappingCount, Memory, PageState, ProcessSubject, ProcessTrouble,
+    Reading, Unknown, Walk, best_of, counted, inside, parse_smaps, shares, walk_all,
 };
 use allocanary_walkers::{AllocatorMark, KNOWN, build_id};
 
@@ -101,7 +101,7 @@ fn taken(
 ) -> Result<Reading, ProcessTrouble> {
     let files = Rc::new(ProcessFiles::of(pid));
     let open = || LiveProcess::open_with(&files, until);
-    let subject = Subject::of(pid).ok_or(ProcessTrouble::Gone(pid))?;
+    let subject = ProcessSubject::of(pid).ok_or(ProcessTrouble::Gone(pid))?;
     let mut problem = unsupported(pid);
     let mut stopped = None;
     let HeapWalks { memory: live, mut walks } = match (&problem, how) {
@@ -144,7 +144,7 @@ fn taken(
         walks.extend(unwalked.into_iter().map(Err));
     }
     let counted = counted_with(&live, shares)?;
-    let now = Subject::of(pid).ok_or(ProcessTrouble::Gone(pid))?;
+    let now = ProcessSubject::of(pid).ok_or(ProcessTrouble::Gone(pid))?;
     if !now.is_same(&subject) {
         return Err(ProcessTrouble::Changed(pid));
     }
@@ -193,13 +193,13 @@ pub fn take_core(path: &Path, time: Duration) -> Result<Reading, ProcessTrouble>
     let (resident, anonymous) = (sum(&|_| true), sum(&|one| one.mapping.writable));
     let kernel = KernelCounts { resident, anonymous, ..KernelCounts::default() };
     let taken = core.written * 1000;
-    let subject = Subject {
+    let subject = ProcessSubject {
         pid: core.pid,
         name: core.name.clone().into(),
         executable: core.executable.clone().into(),
         started: taken / 1000,
         threads: core.threads().len() as u64,
-        ..Subject::default()
+        ..ProcessSubject::default()
     };
     let mut reading = Reading::of(subject, taken, kernel, &counted, &core, walks);
     inside::name(&mut reading, &core);

@@ -6,13 +6,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use allocanary_process::status;
 use allocanary_sys::proc::ProcStatus;
 
-use crate::{Area, KernelCounts, ProcessTrouble, Reading, SCHEMA, Sort, Subject};
+use crate::{Area, KernelCounts, ProcessSubject, ProcessTrouble, Reading, SCHEMA, Sort};
 
 impl Reading {
     /// The resident bytes, from the counts in `/proc/PID/status`. Nothing of the process's memory is read, and nothing
     /// waits.
     pub fn unread(pid: u32, problem: String) -> Result<Reading, ProcessTrouble> {
-        let process = Subject::of(pid).ok_or(ProcessTrouble::Gone(pid))?;
+        let process = ProcessSubject::of(pid).ok_or(ProcessTrouble::Gone(pid))?;
         let status = status(pid);
         let status = status.map_err(|error| ProcessTrouble::of(pid, "reading what is resident", error))?;
         let taken = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
@@ -20,7 +20,7 @@ impl Reading {
     }
 }
 
-fn of(process: Subject, status: &ProcStatus, taken: u64, problem: String) -> Reading {
+fn of(process: ProcessSubject, status: &ProcStatus, taken: u64, problem: String) -> Reading {
     let [anonymous, files, shared, reserved] =
         [status.anonymous, status.files, status.shared, status.reserved_huge].map(Option::unwrap_or_default);
     let area = |name: &str, sort, resident| Area {
@@ -61,7 +61,7 @@ mod tests {
     fn the_kernels_counts_add_up() {
         let status =
             b"Name:\tx\nVmRSS:\t 70 kB\nRssAnon:\t 40 kB\nRssFile:\t 30 kB\nRssShmem:\t 0 kB\nVmSwap:\t 5 kB\nHugetlbPages:\t 2048 kB\n";
-        let reading = of(Subject::default(), &ProcStatus::parse(status), 1, "why".into());
+        let reading = of(ProcessSubject::default(), &ProcStatus::parse(status), 1, "why".into());
         let sum: u64 = reading.areas.iter().map(|area| area.resident).sum();
         assert_eq!((reading.resident, sum, reading.kernel.swapped), (2118 << 10, 2118 << 10, 5 << 10));
         assert_eq!(

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::block::TaggedBlock;
-use super::crew::{Gate, five_stops};
+use super::crew::{StartGate, five_stops};
 use super::laps::Laps;
 use super::sizes::{mean_size, mixed_size};
 use crate::room;
@@ -82,7 +82,7 @@ fn run(setup: &Setup, stage: &mut dyn WorkloadStage) -> Result<Outcome, String> 
         *estates[line].lock().unwrap() = objects;
     };
 
-    let worker = |line: usize, gate: &Gate| {
+    let worker = |line: usize, gate: &StartGate| {
         let live_through = |generations: std::ops::Range<usize>| {
             for generation in generations {
                 std::thread::scope(|scope| {

@@ -10,7 +10,7 @@ use std::convert::Infallible;
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::crew::{Gate, five_stops};
+use super::crew::{StartGate, five_stops};
 use super::laps::Laps;
 use crate::room;
 use crate::workload::{Outcome, Setup, WAIT, Workload, WorkloadStage, parameter};
@@ -82,7 +82,7 @@ fn run(setup: &Setup, stage: &mut dyn WorkloadStage) -> Result<Outcome, String> 
 
     let held: Vec<AtomicU64> = (0..setup.threads).map(|_| AtomicU64::new(0)).collect();
     let (allocations, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
-    let worker = |worker: usize, gate: &Gate| {
+    let worker = |worker: usize, gate: &StartGate| {
         let mut laps = Laps::new(setup.timer, 1);
         // The builder that is kept between values, if any.
         let mut kept = (variant != "naive").then(builder);

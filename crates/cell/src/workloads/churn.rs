@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::block::TaggedBlock;
-use super::crew::{Gate, crew};
+use super::crew::{StartGate, crew};
 use super::laps::Laps;
 use crate::room;
 use crate::workload::{MOST_MARKS, Outcome, Phase, Setup, WAIT, Workload, WorkloadStage, parameter};
@@ -131,7 +131,7 @@ fn run(setup: &Setup, stage: &mut dyn WorkloadStage) -> Result<Outcome, String> 
     let held: Vec<AtomicU64> = (0..threads).map(|_| AtomicU64::new(0)).collect();
     let (made, verified) = (AtomicU64::new(0), AtomicU64::new(0));
 
-    let worker = |worker: usize, gate: &Gate| {
+    let worker = |worker: usize, gate: &StartGate| {
         let mut rng = Rng::part(setup.seed, worker as u64);
         let mut laps = Laps::new(setup.timer, 1);
         let mut list = List { first: None, bytes: 0, verified: 0 };

@@ -8,7 +8,7 @@ use crate::workload::{Phase, WorkloadStage};
 use allocanary::idle::{Uncached, wait_in_steps};
 
 /// The place at which workers wait for a mark.
-pub struct Gate {
+pub struct StartGate {
     /// The number of threads that must arrive to open it: all workers and the conductor.
     all: usize,
     /// How many threads have arrived, and how often it has opened.
@@ -22,9 +22,9 @@ pub type GiveBack<'a> = dyn Fn(bool) -> Option<Uncached> + Sync + 'a;
 /// How long a worker waits at a gate before it returns its cached memory, if it does so.
 const SHORT: Duration = Duration::from_millis(10);
 
-impl Gate {
+impl StartGate {
     fn new(all: usize) -> Self {
-        Gate { all, here: Mutex::new((0, 0)), opened: Condvar::new() }
+        StartGate { all, here: Mutex::new((0, 0)), opened: Condvar::new() }
     }
 
     /// Waits until all workers have arrived and the conductor has made its mark.
@@ -33,7 +33,7 @@ impl Gate {
         self.wait(None);
     }
 
-    /// As [`Gate::stop`]. A worker that waits for longer than 10 ms returns its cached memory, and waits on.
+    /// As [`StartGate::stop`]. A worker that waits for longer than 10 ms returns its cached memory, and waits on.
     pub fn stop_and(&self, give_back: Option<&GiveBack>) {
         self.wait(give_back);
         self.wait(give_back);
@@ -64,7 +64,7 @@ impl Gate {
 
 /// Makes the marks while the workers wait at the gate. Its calls must match the workers' stops one by one.
 pub struct Conductor<'a> {
-    gate: &'a Gate,
+    gate: &'a StartGate,
     stage: &'a mut dyn WorkloadStage,
     since: Instant,
     active: Duration,
@@ -110,10 +110,10 @@ impl Conductor<'_> {
 pub fn crew<T>(
     threads: usize,
     stage: &mut dyn WorkloadStage,
-    worker: impl Fn(usize, &Gate) + Sync,
+    worker: impl Fn(usize, &StartGate) + Sync,
     conduct: impl FnOnce(&mut Conductor) -> T,
 ) -> T {
-    let gate = Gate::new(threads + 1);
+    let gate = StartGate::new(threads + 1);
     std::thread::scope(|scope| {
         for index in 0..threads {
             let (gate, worker) = (&gate, &worker);
@@ -140,7 +140,7 @@ pub fn five_stops(
     stage: &mut dyn WorkloadStage,
     rest: Duration,
     live_bytes: impl Fn() -> u64,
-    worker: impl Fn(usize, &Gate) + Sync,
+    worker: impl Fn(usize, &StartGate) + Sync,
 ) -> Duration {
     crew(threads, stage, worker, |conductor| {
         conductor.mark(Phase::Filled, &live_bytes);
@@ -162,7 +162,7 @@ pub fn whole_lives(
     stage: &mut dyn WorkloadStage,
     rest: Duration,
     live_bytes: u64,
-    worker: impl Fn(usize, &Gate) + Sync,
+    worker: impl Fn(usize, &StartGate) + Sync,
 ) -> Duration {
     crew(threads, stage, worker, |conductor| {
         conductor.mark(Phase::Filled, || live_bytes);
@@ -198,7 +198,7 @@ mod tests {
     fn marks_are_made_while_all_workers_stand() {
         let done = AtomicU64::new(0);
         let mut marks = Marks(Vec::new());
-        let worker = |_: usize, gate: &Gate| {
+        let worker = |_: usize, gate: &StartGate| {
             for _ in 0..2 {
                 done.fetch_add(1, Ordering::SeqCst);
                 gate.stop();
@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn the_time_holds_all_that_every_worker_did() {
         let spans = std::sync::Mutex::new(Vec::new());
-        let worker = |_: usize, gate: &Gate| {
+        let worker = |_: usize, gate: &StartGate| {
             let begun = Instant::now();
             std::hint::black_box((0..1000).sum::<u64>());
             spans.lock().unwrap().push((begun, Instant::now()));
@@ -238,7 +238,7 @@ mod tests {
     fn a_worker_gives_back_where_it_waits_long_and_only_there() {
         let given = AtomicU64::new(0);
         let mut marks = Marks(Vec::new());
-        let worker = |_: usize, gate: &Gate| {
+        let worker = |_: usize, gate: &StartGate| {
             gate.stop();
             let count = |_| {
                 given.fetch_add(1, Ordering::SeqCst);

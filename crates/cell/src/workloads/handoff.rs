@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use super::block::TaggedBlock;
-use super::crew::{Gate, five_stops};
+use super::crew::{StartGate, five_stops};
 use super::laps::Laps;
 use super::sizes::{mean_size, mixed_size};
 use crate::room;
@@ -77,7 +77,7 @@ fn run(setup: &Setup, stage: &mut dyn WorkloadStage) -> Result<Outcome, String> 
         verified.fetch_add(1, Ordering::Relaxed);
     };
 
-    let worker = |worker: usize, gate: &Gate| {
+    let worker = |worker: usize, gate: &StartGate| {
         let pair = &queues[(worker / 2) % pairs];
         // A single thread produces and consumes in turn. The last of an odd number of threads has no partner and is
         // idle.

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::crew::{Gate, share, whole_lives};
+use super::crew::{StartGate, share, whole_lives};
 use super::laps::Laps;
 use crate::room;
 use crate::workload::{Outcome, Setup, WAIT, Workload, WorkloadStage, parameter};
@@ -53,7 +53,7 @@ const _: () = assert!(NODE_BYTES == 16 && size_of::<Placed>() == 16, "the publis
 
 /// Builds, walks and frees a list of N nodes, with a stop after each part and one idle stop. Returns the number of
 /// nodes in the walk, and the sum of their values.
-type Life = fn(u64, &mut Laps, &Gate) -> (u64, u64);
+type Life = fn(u64, &mut Laps, &StartGate) -> (u64, u64);
 
 fn run(setup: &Setup, stage: &mut dyn WorkloadStage) -> Result<Outcome, String> {
     let nodes = setup.number("nodes")?;
@@ -65,7 +65,7 @@ fn run(setup: &Setup, stage: &mut dyn WorkloadStage) -> Result<Outcome, String> 
     room::check_blocks((nodes * bytes_each) as u64, "parameter `nodes`")?;
     let verified = AtomicU64::new(0);
 
-    let worker = |worker: usize, gate: &Gate| {
+    let worker = |worker: usize, gate: &StartGate| {
         let mine = share(nodes, worker, setup.threads) as u64;
         let (walked, sum) = life(mine, &mut Laps::new(setup.timer, TIMED_EVERY), gate);
         // The values are 0, 1, 2 and so on. A node that is lost, doubled or overwritten changes their sum.
@@ -82,7 +82,7 @@ fn run(setup: &Setup, stage: &mut dyn WorkloadStage) -> Result<Outcome, String> 
 }
 
 /// Each node is an allocation.
-fn boxed(nodes: u64, laps: &mut Laps, gate: &Gate) -> (u64, u64) {
+fn boxed(nodes: u64, laps: &mut Laps, gate: &StartGate) -> (u64, u64) {
     let mut root = None;
     let mut tail = &mut root;
     for value in 0..nodes {
@@ -106,7 +106,7 @@ fn boxed(nodes: u64, laps: &mut Laps, gate: &Gate) -> (u64, u64) {
 }
 
 /// All nodes are in an arena, which frees them at once.
-fn placed(nodes: u64, laps: &mut Laps, gate: &Gate) -> (u64, u64) {
+fn placed(nodes: u64, laps: &mut Laps, gate: &StartGate) -> (u64, u64) {
     let mut arena = Arena::new();
     let (mut walked, mut sum) = (0, 0);
     let root = Cell::new(None);

@@ -7,7 +7,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::crew::{Gate, crew};
+use super::crew::{StartGate, crew};
 use super::laps::Laps;
 use crate::room;
 use crate::workload::{Outcome, Phase, Setup, WAIT, Workload, WorkloadStage, parameter};
@@ -52,7 +52,7 @@ fn run(setup: &Setup, stage: &mut dyn WorkloadStage) -> Result<Outcome, String> 
     }
     let blocks: Vec<std::sync::Mutex<Option<Vec<u64>>>> = blocks.into_iter().map(|block| Some(block).into()).collect();
 
-    let worker = |worker: usize, gate: &Gate| {
+    let worker = |worker: usize, gate: &StartGate| {
         let tag = Rng::part(setup.seed, worker as u64).next();
         let mut laps = Laps::new(setup.timer, 1);
         let mut block = blocks[worker].lock().unwrap().take().expect("each worker has a block of its own");

@@ -16,7 +16,7 @@ use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
 use super::block::TaggedBlock;
-use super::crew::{Gate, GiveBack, crew};
+use super::crew::{GiveBack, StartGate, crew};
 use super::laps::Laps;
 use super::sizes::{mean_size, mixed_size};
 use crate::room;
@@ -230,7 +230,7 @@ fn run(setup: &Setup, stage: &mut dyn WorkloadStage) -> Result<Outcome, String> 
 
     let give_back = |last| give_back_in_wait(setup.allocator, last);
     let give_back: Option<&GiveBack> = if setup.flag("threads_give_back")? { Some(&give_back) } else { None };
-    let worker = |worker: usize, gate: &Gate| {
+    let worker = |worker: usize, gate: &StartGate| {
         let mut rng = Rng::part(setup.seed, 1 + worker as u64);
         let mut laps = Laps::new(setup.timer, 1);
         for slot in (worker..sizes.len()).step_by(threads) {

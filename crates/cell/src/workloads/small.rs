@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::block::TaggedBlock;
-use super::crew::{Gate, five_stops};
+use super::crew::{StartGate, five_stops};
 use super::laps::Laps;
 use super::sizes::{mean_size, mixed_size};
 use crate::room;
@@ -50,7 +50,7 @@ fn run(setup: &Setup, stage: &mut dyn WorkloadStage) -> Result<Outcome, String> 
     let live_bytes: Vec<AtomicU64> = (0..setup.threads).map(|_| AtomicU64::new(0)).collect();
     let verified = AtomicU64::new(0);
 
-    let worker = |worker: usize, gate: &Gate| {
+    let worker = |worker: usize, gate: &StartGate| {
         let mut rng = Rng::part(setup.seed, worker as u64);
         let mut laps = Laps::new(setup.timer, TIMED_EVERY);
         let mut blocks: Vec<TaggedBlock> = (0..mine).map(|_| object(&mut rng)).collect();

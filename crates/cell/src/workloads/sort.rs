@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::crew::{Gate, share, whole_lives};
+use super::crew::{StartGate, share, whole_lives};
 use super::laps::Laps;
 use crate::room;
 use crate::workload::{Outcome, Setup, WAIT, Workload, WorkloadStage, parameter};
@@ -82,7 +82,7 @@ struct Task<'a> {
     rng: Rng,
     sum: u64,
     laps: Laps<'a>,
-    gate: &'a Gate,
+    gate: &'a StartGate,
     folder: PathBuf,
 }
 
@@ -164,7 +164,7 @@ fn run(setup: &Setup, stage: &mut dyn WorkloadStage) -> Result<Outcome, String> 
     }
     let (verified, problem) = (AtomicU64::new(0), Mutex::new(None));
 
-    let worker = |worker: usize, gate: &Gate| {
+    let worker = |worker: usize, gate: &StartGate| {
         let mine = share(records, worker, setup.threads) as u64;
         let (rng, laps) = (Rng::part(setup.seed, worker as u64), Laps::new(setup.timer, TIMED_EVERY));
         let task = &mut Task { records: mine, rng, sum: 0, laps, gate, folder: folder.clone() };

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::block::TaggedBlock;
-use super::crew::{Gate, crew, share};
+use super::crew::{StartGate, crew, share};
 use super::laps::Laps;
 use super::sizes::{mean_size, mixed_size};
 use crate::room;
@@ -143,7 +143,7 @@ fn run(setup: &Setup, stage: &mut dyn WorkloadStage) -> Result<Outcome, String> 
     let held: Vec<AtomicU64> = (0..threads).map(|_| AtomicU64::new(0)).collect();
     let verified = AtomicU64::new(0);
 
-    let worker = |worker: usize, gate: &Gate| {
+    let worker = |worker: usize, gate: &StartGate| {
         let mine = |whole: usize| share(whole, worker, threads);
         let mut rng = Rng::part(setup.seed, worker as u64);
         let mut laps = Laps::new(setup.timer, 1);

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::block::TaggedBlock;
-use super::crew::{Gate, five_stops};
+use super::crew::{StartGate, five_stops};
 use super::laps::Laps;
 use super::sizes::mixed_size;
 use crate::room;
@@ -68,7 +68,7 @@ fn run(setup: &Setup, stage: &mut dyn WorkloadStage) -> Result<Outcome, String> 
     room::check_mixed((setup.threads * bytes * 2) as u64, "parameter `bytes`")?;
     let (verified, at_work) = (AtomicU64::new(0), AtomicU64::new(0));
 
-    let worker = |worker: usize, gate: &Gate| {
+    let worker = |worker: usize, gate: &StartGate| {
         let mut rng = Rng::part(setup.seed, worker as u64);
         let mut laps = Laps::new(setup.timer, 1);
         let mut blocks = Vec::with_capacity(bytes / 8);

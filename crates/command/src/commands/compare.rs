@@ -8,7 +8,7 @@ use super::terminal;
 use crate::args::CompareFlags;
 use allocanary_measure::metrics::{Metric, Metrics};
 use allocanary_measure::rows;
-use allocanary_measure::summary::{Compared, Fold, Gate, Judged, Judgement, Side};
+use allocanary_measure::summary::{Compared, Fold, Judged, Judgement, MetricLimit, Side};
 use allocanary_rows::error::{Error, Result};
 use allocanary_screens::draw::{Answer, short};
 use allocanary_screens::report::comparison;
@@ -18,14 +18,16 @@ use allocanary_text::units::show_share;
 
 /// Compares, prints, and judges.
 pub fn run(flags: &CompareFlags) -> Result<ExitCode> {
-    let limits: Vec<(&str, f64)> = flags.gate.iter().map(|text| Gate::parse(text)).collect::<Result<_>>()?;
+    let limits: Vec<(&str, f64)> = flags.gate.iter().map(|text| MetricLimit::parse(text)).collect::<Result<_>>()?;
     // Rows of a user's program may have metrics that only these rows define. Each side is read only once, because it
     // may be a pipe.
     let old = read(&flags.old, &Metrics::default())?;
     let new = read(&flags.new, old.metrics())?;
     let known = |name: &str| new.metrics().wanted(name);
-    let gates =
-        limits.into_iter().map(|(name, most)| Gate::new(new.metrics(), name, most)).collect::<Result<Vec<Gate>>>()?;
+    let gates = limits
+        .into_iter()
+        .map(|(name, most)| MetricLimit::new(new.metrics(), name, most))
+        .collect::<Result<Vec<MetricLimit>>>()?;
     let metrics = flags.metrics.iter().map(|name| known(name).cloned()).collect::<Result<Vec<Metric>>>()?;
     let judgement = Judgement::of(&old, &new, metrics, &gates).map_err(|error| match error {
         Error::NoRows(what) => {
@@ -84,7 +86,7 @@ fn tell_gates(judgement: &Judgement, undecided_passes: bool) {
     for (what, why) in &judgement.lost {
         terminal::tell(format_args!("lost: {what}: {why}"));
     }
-    let found = |gate: &Gate, one: &Compared| {
+    let found = |gate: &MetricLimit, one: &Compared| {
         format!("{}: {}, and the gate is {}", one.title(), comparison::found(&one.comparison), show_share(gate.most))
     };
     for (gate, one) in judgement.judged(Judged::Undecided) {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::{named, reader, terminal};
 use crate::args::GiveBackFlags;
 use allocanary_heap::reader::MEMORY;
-use allocanary_heap::{ProcessTrouble, ReadMode, Reader, Reading, Subject};
+use allocanary_heap::{ProcessSubject, ProcessTrouble, ReadMode, Reader, Reading};
 use allocanary_inside::give_back::account::{GiveBackAccount, HeapCalls};
 use allocanary_inside::give_back::condition::Condition;
 use allocanary_inside::give_back::plan::{HeapPlan, by_function, plan};
@@ -134,7 +134,7 @@ fn asked(
     limits: Limits,
 ) -> std::result::Result<GiveBackResult, Refusal> {
     let process = &reading.process;
-    match Subject::of(process.pid) {
+    match ProcessSubject::of(process.pid) {
         Some(now) if now.is_same(process) => {
             let own = (one.remedy.calls)();
             carry_out(process.pid, one.remedy, calls.unwrap_or(&own), limits)
@@ -155,7 +155,7 @@ fn give_back(account: &mut GiveBackAccount, reading: &Reading, planned: &[HeapPl
     }
     let process = &reading.process;
     // This is done even if a call was taken back or failed, because some memory may have been given back before.
-    if has_begun && Subject::of(process.pid).is_some_and(|now| now.is_same(process)) {
+    if has_begun && ProcessSubject::of(process.pid).is_some_and(|now| now.is_same(process)) {
         account.after = take(process.pid).ok().map(|after| after.counted_resident());
     }
 }

@@ -17,7 +17,7 @@ use super::readings::{or_unread, without_map};
 use super::{named, reader, terminal};
 use crate::args::HeapFlags;
 use allocanary_doctor::remedies::{Remedy, remedies};
-use allocanary_heap::{Difference, Frozen, ProcessTrouble, ReadMode, Reader, Reading, Subject};
+use allocanary_heap::{Difference, Frozen, ProcessSubject, ProcessTrouble, ReadMode, Reader, Reading};
 use allocanary_rows::error::{Error, Result};
 use allocanary_screens::draw::short;
 use allocanary_screens::views::heap as reports;
@@ -167,7 +167,7 @@ fn watch(flags: &HeapFlags, pid: u32, every: &str) -> Result<ExitCode> {
     })?;
     let (mut child, time) = (limited(flags)?, time(flags)?);
     let mut saved: Option<Saved> = None;
-    let mut first: Option<Subject> = None;
+    let mut first: Option<ProcessSubject> = None;
     let mut history = Vec::new();
     let mut undivided = false;
     for number in 0_u64.. {

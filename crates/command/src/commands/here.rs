@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use super::cells;
-use super::measure::Measurement;
+use super::measure::MeasureRun;
 use super::output::VerbOutput;
 use super::terminal;
 use crate::args::HereFlags;
@@ -43,7 +43,7 @@ pub fn run(flags: &HereFlags) -> Result<ExitCode> {
 
     let file = StudyFile { inherited: Some(inherited), ..file };
     let (group, output) = (Studies(vec![file]), VerbOutput::tables("here"));
-    Measurement {
+    MeasureRun {
         group: &group,
         roster: &roster,
         target,

@@ -36,7 +36,7 @@ pub fn watch_interrupts() -> &'static AtomicBool {
 }
 
 /// A run of a study or of a group: what to run, with which cells, and where to write the rows.
-pub struct Measurement<'a> {
+pub struct MeasureRun<'a> {
     /// The studies as the user requested them, to be stored next to the rows.
     pub group: &'a Studies,
     /// The available cells.
@@ -53,7 +53,7 @@ pub struct Measurement<'a> {
     pub output: VerbOutput,
 }
 
-impl Measurement<'_> {
+impl MeasureRun<'_> {
     /// Runs the cells that have no row yet, one study after the other, then reports all rows.
     pub fn run(mut self) -> Result<ExitCode> {
         production::check(self.write_for, &self.target)?;

@@ -1,7 +1,7 @@
 //! Finds the process that a user names. In: a process ID or a name. Out: its ID, or an error with what was found
 //! instead.
 
-use allocanary_heap::{Subject, named, processes};
+use allocanary_heap::{ProcessSubject, named, processes};
 use allocanary_rows::error::{Error, Result};
 use allocanary_rows::nearest;
 use allocanary_text::outside::harmless;
@@ -31,7 +31,7 @@ pub fn find_or_verb(text: &str, verbs: &[&str]) -> Result<u32> {
     })
 }
 
-fn among(verb: &str, all: &[Subject], text: &str) -> Result<u32> {
+fn among(verb: &str, all: &[ProcessSubject], text: &str) -> Result<u32> {
     let text = harmless(text);
     // `allocanary PROCESS` has no verb.
     let begin = if verb.is_empty() { String::new() } else { format!("{verb}: ") };
@@ -49,7 +49,8 @@ fn among(verb: &str, all: &[Subject], text: &str) -> Result<u32> {
             Err(Error::Input(format!("{begin}no process has the name `{text}`{near}: `ps -e` lists them")))
         }
         several => {
-            let line = |one: &&Subject| format!("  {} {} {}", one.pid, one.name.harmless(), one.executable.harmless());
+            let line =
+                |one: &&ProcessSubject| format!("  {} {} {}", one.pid, one.name.harmless(), one.executable.harmless());
             let list: Vec<String> = several.iter().map(line).collect();
             // Only `heap` and `allocanary PROCESS` read a process with its children.
             let tree = if verb.is_empty() || verb == "heap" { ", or the first with --tree" } else { "" };
@@ -66,8 +67,8 @@ fn among(verb: &str, all: &[Subject], text: &str) -> Result<u32> {
 mod tests {
     use super::*;
 
-    fn one(pid: u32, name: &str, executable: &str) -> Subject {
-        Subject { pid, name: name.into(), executable: executable.into(), ..Subject::default() }
+    fn one(pid: u32, name: &str, executable: &str) -> ProcessSubject {
+        ProcessSubject { pid, name: name.into(), executable: executable.into(), ..ProcessSubject::default() }
     }
 
     #[test]

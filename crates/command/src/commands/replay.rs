@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use super::cells;
-use super::measure::Measurement;
+use super::measure::MeasureRun;
 use super::output::VerbOutput;
 use super::terminal;
 use crate::args::{PaceFlags, ReplayFlags};
@@ -35,7 +35,7 @@ pub fn run(flags: &ReplayFlags) -> Result<ExitCode> {
     let group = Studies(vec![study]);
     let target = flags.rows.target(&flags.run)?.unwrap_or(Target::Fresh("replay".into()));
     let roster = timed(cells::roster_for(&group, &flags.run.cells)?, seconds);
-    Measurement {
+    MeasureRun {
         group: &group,
         roster: &roster,
         target,

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::cells;
-use super::measure::Measurement;
+use super::measure::MeasureRun;
 use super::output::VerbOutput;
 use super::terminal;
 use crate::args::{ProgramStudyFlags, RunFlags};
@@ -101,7 +101,7 @@ pub fn run_study(
     }
     let (group, roster) = (Studies(vec![file]), started.roster());
     let executor = &allocanary_study::session::ProgramRunner::new(&started.launcher);
-    Measurement { group: &group, roster: &roster, target, resume, executor, write_for: flags.write_for, output }.run()
+    MeasureRun { group: &group, roster: &roster, target, resume, executor, write_for: flags.write_for, output }.run()
 }
 
 /// Examines a program, runs it for the first time, and returns its study in a form that can be run. `None` if the user

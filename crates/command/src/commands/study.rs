@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use super::cells;
-use super::measure::Measurement;
+use super::measure::MeasureRun;
 use super::output::VerbOutput;
 use super::studies::study;
 use crate::args::StudyRunFlags;
@@ -32,7 +32,7 @@ pub fn run(flags: &StudyRunFlags) -> Result<ExitCode> {
     }
     let target = flags.rows.target(&flags.run)?.unwrap_or(Target::Fresh(name));
     let roster = cells::roster_for(&group, &flags.run.cells)?;
-    Measurement {
+    MeasureRun {
         group: &group,
         roster: &roster,
         target,

@@ -41,7 +41,7 @@ use allocanary_text::units::show_duration;
 
 use answer::TuneFacts;
 use shown::TuneOutput;
-use subject::Subject;
+use subject::TuneSubject;
 
 /// The files of an answer.
 const WRITTEN: [&str; 3] = ["report.html", "tune.txt", "tuned.toml"];
@@ -208,7 +208,7 @@ fn budget(job: Option<Duration>, race: &[allocanary_rows::Cell], expected: Durat
 }
 
 /// The text for the terminal: the finalists, the reason, failures and notes, and last the answer with its lines.
-fn screen(found: &Searched, subject: &Subject, findings: &Findings) -> String {
+fn screen(found: &Searched, subject: &TuneSubject, findings: &Findings) -> String {
     let look = terminal::look();
     let most = Some(MOST_TROUBLES).filter(|_| look.width < reports::table::WIDE);
     let mut out = evidence(found, subject, findings, look, most);
@@ -220,7 +220,7 @@ fn screen(found: &Searched, subject: &Subject, findings: &Findings) -> String {
 const MOST_TROUBLES: usize = 5;
 
 /// The whole answer, for a file. It also has the lines for every place, and a gate for CI.
-fn text(found: &Searched, subject: &Subject, findings: &Findings) -> String {
+fn text(found: &Searched, subject: &TuneSubject, findings: &Findings) -> String {
     let job = &TuneFacts { text: &subject.job, holds: subject.holds };
     let look = TerminalStyle { color: false, ..terminal::look() };
     let recommendation = allocanary_screens::draw::wrapped(&answer::recommendation(found, job), look.width.into());
@@ -237,7 +237,7 @@ fn text(found: &Searched, subject: &Subject, findings: &Findings) -> String {
 /// The evidence for the answer. `most` limits how many failures and notes are shown.
 fn evidence(
     found: &Searched,
-    subject: &Subject,
+    subject: &TuneSubject,
     findings: &Findings,
     look: TerminalStyle,
     most: Option<usize>,
@@ -310,7 +310,7 @@ fn keep(folder: &Path, found: &Searched, file: &StudyFile, text: &str, findings:
 }
 
 /// What the page says about the proof. It is the same as on the terminal: the page does not judge again.
-fn about(found: &Searched, subject: &Subject) -> StudyNotes {
+fn about(found: &Searched, subject: &TuneSubject) -> StudyNotes {
     let job = &TuneFacts { text: &subject.job, holds: subject.holds };
     StudyNotes {
         question: "Which settings cost the least?".into(),

@@ -2,7 +2,7 @@ use std::process::Command;
 
 use super::request::WireError;
 use super::*;
-use crate::{Shares, Subject};
+use crate::{ProcessSubject, Shares};
 
 /// A child that is a shell script. It says that it is ready, and then executes this.
 fn child(script: &str) -> HeldChild {
@@ -29,7 +29,7 @@ fn a_child_that_is_late_is_told_and_killed() {
     assert_eq!(ask(&mut late, "one", time), Err(Cost::Time(time)));
     let pid = late.pid();
     drop(late);
-    assert!(Subject::of(pid).is_none(), "it is killed and waited for");
+    assert!(ProcessSubject::of(pid).is_none(), "it is killed and waited for");
 }
 
 #[test]

@@ -7,8 +7,15 @@ use allocanary_walkers::fake::FakeMemory;
 const MAPS: &str = "1000000-1100000 rw-p 0 00:0 0 [heap]\n2000000-2040000 rw-p 0 00:0 0 \n\
                     400000-410000 r-xp 0 00:1 7 /bin/a\n7ffc0000-7ffc4000 rw-p 0 00:0 0 [stack]\n";
 
-fn subject() -> Subject {
-    Subject { pid: 7, name: "a".into(), executable: "/bin/a".into(), started: 100, threads: 2, ..Subject::default() }
+fn subject() -> ProcessSubject {
+    ProcessSubject {
+        pid: 7,
+        name: "a".into(),
+        executable: "/bin/a".into(),
+        started: 100,
+        threads: 2,
+        ..ProcessSubject::default()
+    }
 }
 
 /// A heap of 1 MiB: a quarter is live, in a quarter free and live blocks alternate, and half is free pages.

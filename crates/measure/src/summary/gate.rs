@@ -7,7 +7,7 @@ use allocanary_text::units::show_share;
 
 /// A limit for a metric: it is broken if the metric surely got worse by more than `most`.
 #[derive(Clone)]
-pub struct Gate {
+pub struct MetricLimit {
     /// The metric.
     pub metric: Metric,
     /// The quantile of the runs that is judged, such as 0.9; `None` for the median.
@@ -27,7 +27,7 @@ pub enum Judged {
     Undecided,
 }
 
-impl Gate {
+impl MetricLimit {
     /// The name and the share of `resident=5%`. Only the rows know all metrics, so the name is looked up later.
     pub fn parse(text: &str) -> Result<(&str, f64)> {
         let wrong = || {
@@ -37,7 +37,7 @@ impl Gate {
     }
 
     /// A gate for a metric of these, or for a quantile of it as in `peak.p90`, that can get worse by that much.
-    pub fn new(metrics: &Metrics, name: &str, most: f64) -> Result<Gate> {
+    pub fn new(metrics: &Metrics, name: &str, most: f64) -> Result<MetricLimit> {
         let (metric, quantile) = match name.rsplit_once(".p") {
             // A figure of the user's program may have such a name itself.
             Some((metric, percent)) if metrics.find(name).is_none() => {
@@ -64,7 +64,7 @@ impl Gate {
                 show_share(most)
             )));
         }
-        Ok(Gate { metric: metric.clone(), quantile, most })
+        Ok(MetricLimit { metric: metric.clone(), quantile, most })
     }
 
     /// Whether it is for this figure of a comparison.

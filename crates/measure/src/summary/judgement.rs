@@ -4,7 +4,9 @@
 use std::collections::BTreeSet;
 
 use super::verdict::{compare_quantiles, with_family_interval};
-use super::{CellKey, CellRepeats, Comparison, Gate, Judged, LEAST_SAMPLES, MARGIN, Side, compare_groups, differences};
+use super::{
+    CellKey, CellRepeats, Comparison, Judged, LEAST_SAMPLES, MARGIN, MetricLimit, Side, compare_groups, differences,
+};
 use crate::metrics::Metric;
 use allocanary_rows::error::{Error, Result};
 use allocanary_rows::version::Version;
@@ -50,7 +52,7 @@ pub struct Judgement {
     /// What the old rows have and the new ones lack, each with the reason; and gates without figures.
     pub lost: Vec<(String, String)>,
     /// Each gate with the index of each comparison in its metric.
-    pub gated: Vec<(Gate, usize, Judged)>,
+    pub gated: Vec<(MetricLimit, usize, Judged)>,
     has_gates: bool,
 }
 
@@ -62,7 +64,7 @@ type Pair<'a> = (&'a CellKey, &'a CellRepeats, &'a CellRepeats);
 
 impl Judgement {
     /// Compares two sides in these metrics, and in the figures of the gates.
-    pub fn of(old: &Side, new: &Side, metrics: Vec<Metric>, gates: &[Gate]) -> Result<Judgement> {
+    pub fn of(old: &Side, new: &Side, metrics: Vec<Metric>, gates: &[MetricLimit]) -> Result<Judgement> {
         let mut figures: Vec<Figure> = metrics.into_iter().map(|metric| (metric, None)).collect();
         for gate in gates {
             if !figures.iter().any(|(metric, quantile)| gate.is_for(metric, *quantile)) {
@@ -111,7 +113,7 @@ impl Judgement {
     }
 
     /// The gates that were judged so, each with its comparison.
-    pub fn judged(&self, wanted: Judged) -> impl Iterator<Item = (&Gate, &Compared)> {
+    pub fn judged(&self, wanted: Judged) -> impl Iterator<Item = (&MetricLimit, &Compared)> {
         let of_kind = self.gated.iter().filter(move |(_, _, judged)| *judged == wanted);
         of_kind.map(|(gate, at, _)| (gate, &self.compared[*at]))
     }
@@ -143,7 +145,7 @@ fn contents(side: &Side) -> String {
 }
 
 /// All pairs in one figure. The margin is that of its narrowest gate, if there is one.
-fn in_figure(pairs: &[Pair], (metric, quantile): &Figure, gates: &[Gate]) -> Vec<Compared> {
+fn in_figure(pairs: &[Pair], (metric, quantile): &Figure, gates: &[MetricLimit]) -> Vec<Compared> {
     let gated = gates.iter().filter(|gate| gate.is_for(metric, *quantile)).map(|gate| gate.most).reduce(f64::min);
     let margin = gated.unwrap_or(MARGIN);
     // As in a report, chance is bounded for one metric of one workload: what others do changes nothing here.

@@ -30,7 +30,7 @@ pub use anatomy::Anatomy;
 pub use conditions::{Conditions, differences, differing};
 pub use fold::{CellKey, CellRepeats, Fold};
 pub use front::front;
-pub use gate::{Gate, Judged};
+pub use gate::{Judged, MetricLimit};
 pub use judgement::{Compared, Judgement};
 pub use noise::Noise;
 pub use ranks::{LEAST_SAMPLES, MISSES, difference_interval, ratio_interval};

@@ -2,7 +2,7 @@
 //! memory.
 
 use super::fold::CellRepeats;
-use super::gate::{Gate, Judged};
+use super::gate::{Judged, MetricLimit};
 use super::verdict::{MARGIN, Verdict, compare_groups, with_family_interval};
 use crate::metrics::{Metrics, metric_of_all};
 use allocanary_sys::rng::Rng;
@@ -100,7 +100,7 @@ fn what_lies_just_outside_the_margin_is_seldom_called_equal() {
 
 /// How often a gate of 5 % holds, is broken and stays open, over `pairs` random pairs with the true ratio `times`.
 fn gates(shape: Distribution, n: usize, times: f64, pairs: usize) -> [usize; 3] {
-    let gate = Gate::new(&Metrics::default(), "resident", 0.05).unwrap();
+    let gate = MetricLimit::new(&Metrics::default(), "resident", 0.05).unwrap();
     let mut counts = [0; 3];
     for (old, new) in random_pairs(shape, n, times, pairs) {
         let found = compare_groups([(&old, &new)].into_iter(), &gate.metric, gate.most)[0];
@@ -192,7 +192,7 @@ const SIZES: [usize; 4] = [5, 10, 20, 40];
 fn said(shape: Shape, sizes: (usize, usize), times: f64, family: usize) -> Said {
     let families = 2000 / family;
     let mut rng = Rng::part(2018, sizes.0 as u64 * 1000 + sizes.1 as u64 + (times * 1e6) as u64 + family as u64);
-    let gate = Gate::new(&Metrics::default(), "resident", 0.05).unwrap();
+    let gate = MetricLimit::new(&Metrics::default(), "resident", 0.05).unwrap();
     let mut said = Said::default();
     for _ in 0..families {
         let pairs: Vec<(CellRepeats, CellRepeats)> = (0..family).map(|_| shape.pair(sizes, times, &mut rng)).collect();

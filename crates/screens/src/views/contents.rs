@@ -138,7 +138,7 @@ fn retained(contents: &Contents, look: &TerminalStyle) -> String {
 /// The largest parts of the memory that a holder holds.
 fn tree(holder: &Holder) -> Vec<Vec<String>> {
     let large = holder.inside.iter().filter(|line| line.with_all.saturating_mul(20) >= holder.bytes && line.depth < 6);
-    let line = |line: &allocanary_contents::Inside| {
+    let line = |line: &allocanary_contents::InnerBlocks| {
         let indent = "  ".repeat(line.depth as usize + 1);
         vec![
             format!("{indent}+{:#x} {}", line.offset, line.kind),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::tree::{Details, PartColumns, Sizes};
+use super::tree::{Details, PartColumns, TreeSizes};
 use super::watch::ProgramUse;
 use allocanary_rows::Phase;
 use allocanary_sys::clocks::monotonic_nanos;
@@ -54,7 +54,7 @@ impl Marks {
 pub(super) const SIZES: usize = 6;
 
 /// The readings by name.
-pub(super) fn readings(sizes: &Sizes, details: &Details, peak: u64) -> [(&'static str, Option<u64>); 14] {
+pub(super) fn readings(sizes: &TreeSizes, details: &Details, peak: u64) -> [(&'static str, Option<u64>); 14] {
     [
         ("resident_bytes", Some(sizes.rss)),
         ("peak_resident_bytes", Some(peak)),

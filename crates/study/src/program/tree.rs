@@ -16,7 +16,7 @@ use allocanary_sys::sys;
 
 /// The sizes of one process or the sum over several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sizes {
+pub struct TreeSizes {
     /// Resident memory.
     pub rss: u64,
     /// The most resident memory of a process since its exec.
@@ -35,14 +35,14 @@ pub struct Sizes {
     pub huge_pages: Option<bool>,
 }
 
-impl Sizes {
+impl TreeSizes {
     /// The sizes of a process; `None` if it has ended.
-    pub fn of(pid: u32) -> Option<Sizes> {
+    pub fn of(pid: u32) -> Option<TreeSizes> {
         let status = ProcStatus::of(pid).ok()?;
         // A process that has ended and was not waited for has no memory.
         let rss = status.resident?;
         let anon = status.anonymous.unwrap_or(0);
-        Some(Sizes {
+        Some(TreeSizes {
             rss,
             most: status.most_resident.unwrap_or(rss),
             anon,
@@ -55,8 +55,8 @@ impl Sizes {
     }
 
     /// The sum of two; the most is that of either.
-    pub fn and(self, other: Sizes) -> Sizes {
-        Sizes {
+    pub fn and(self, other: TreeSizes) -> TreeSizes {
+        TreeSizes {
             rss: self.rss + other.rss,
             most: self.most.max(other.most),
             anon: self.anon + other.anon,
@@ -69,8 +69,8 @@ impl Sizes {
     }
 
     /// The larger of each.
-    pub fn or(self, other: Sizes) -> Sizes {
-        Sizes {
+    pub fn or(self, other: TreeSizes) -> TreeSizes {
+        TreeSizes {
             rss: self.rss.max(other.rss),
             most: self.most.max(other.most),
             anon: self.anon.max(other.anon),
@@ -258,9 +258,9 @@ mod tests {
 
     #[test]
     fn this_process_has_sizes_and_a_process_that_is_gone_has_none() {
-        let sizes = Sizes::of(std::process::id()).unwrap();
+        let sizes = TreeSizes::of(std::process::id()).unwrap();
         assert!(sizes.rss > 0 && sizes.most >= sizes.anon && sizes.threads > 0 && sizes.processes == 1);
-        assert_eq!(Sizes::of(u32::MAX), None);
+        assert_eq!(TreeSizes::of(u32::MAX), None);
         let details = Details::of(std::process::id()).unwrap();
         assert!(details.minor_faults > 0 && details.pss.is_none_or(|pss| pss > 0));
     }
@@ -283,9 +283,9 @@ mod tests {
 
     #[test]
     fn sums_add_and_the_most_of_one_process_stays() {
-        let one = Sizes { rss: 2, most: 5, anon: 1, files: 1, vsz: 9, threads: 1, processes: 1, huge_pages: None };
-        let two = one.and(Sizes { rss: 1, most: 3, ..one });
+        let one = TreeSizes { rss: 2, most: 5, anon: 1, files: 1, vsz: 9, threads: 1, processes: 1, huge_pages: None };
+        let two = one.and(TreeSizes { rss: 1, most: 3, ..one });
         assert_eq!((two.rss, two.most, two.processes), (3, 5, 2));
-        assert_eq!(one.or(Sizes { rss: 1, most: 30, ..one }), Sizes { most: 30, ..one });
+        assert_eq!(one.or(TreeSizes { rss: 1, most: 30, ..one }), TreeSizes { most: 30, ..one });
     }
 }

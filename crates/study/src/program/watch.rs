@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::divided::{ProgramReadings, divided};
 use super::huge_pages::HugePageUse;
 use super::runtimes;
-use super::tree::{self, Details, PartColumns, Sizes};
+use super::tree::{self, Details, PartColumns, TreeSizes};
 use allocanary_rows::program::OverTime;
 use allocanary_sys::clocks::thread_cpu_time;
 
@@ -31,9 +31,9 @@ pub struct ProgramUse {
     started: Instant,
     members: Vec<u32>,
     /// The last sum of all processes.
-    pub now: Sizes,
+    pub now: TreeSizes,
     /// The most of each sample since the last [`ProgramUse::forget`].
-    most: Sizes,
+    most: TreeSizes,
     /// The most resident memory of a process until then.
     before: u64,
     /// The most resident memory since the start.
@@ -79,8 +79,8 @@ impl ProgramUse {
             others: BTreeSet::new(),
             started: now,
             members: vec![root],
-            now: Sizes::default(),
-            most: Sizes::default(),
+            now: TreeSizes::default(),
+            most: TreeSizes::default(),
             before: 0,
             peak: 0,
             biggest: (root, 0),
@@ -122,9 +122,9 @@ impl ProgramUse {
             self.members = tree::members(&self.others);
         }
         self.samples = self.samples.wrapping_add(1);
-        let mut sum = Sizes::default();
+        let mut sum = TreeSizes::default();
         self.members.retain(|pid| {
-            let Some(sizes) = Sizes::of(*pid) else { return false };
+            let Some(sizes) = TreeSizes::of(*pid) else { return false };
             if sizes.most > self.biggest.1 {
                 self.biggest = (*pid, sizes.most);
             }
@@ -178,7 +178,7 @@ impl ProgramUse {
     }
 
     /// A complete reading of all processes, with what is slow to read.
-    pub fn read(&mut self) -> (Sizes, Details) {
+    pub fn read(&mut self) -> (TreeSizes, Details) {
         self.members = tree::members(&self.others);
         self.look();
         self.read_advice();
@@ -231,10 +231,10 @@ impl ProgramUse {
     /// A short peak lies between two samples. The kernel keeps the highest resident memory of each process, and what files had of
     /// it is at most what they had in any sample: the rest is RssAnon. Of several processes nobody knows whether they were
     /// highest at one time: theirs is the largest sum of the samples.
-    pub fn most(&self) -> Sizes {
+    pub fn most(&self) -> TreeSizes {
         let is_known = self.most.processes == 1 && self.most.most > self.before;
         let anon = self.most.most.saturating_sub(self.most.files);
-        Sizes { anon: if is_known { self.most.anon.max(anon) } else { self.most.anon }, ..self.most }
+        TreeSizes { anon: if is_known { self.most.anon.max(anon) } else { self.most.anon }, ..self.most }
     }
 
     /// Whether its sizes are known. The first samples see a program while it is loaded: of one that ends within 2 ms they have 12 KiB of
@@ -246,7 +246,7 @@ impl ProgramUse {
     /// The processes that are alive.
     pub fn alive(&mut self) -> &[u32] {
         self.members = tree::members(&self.others);
-        self.members.retain(|pid| Sizes::of(*pid).is_some());
+        self.members.retain(|pid| TreeSizes::of(*pid).is_some());
         &self.members
     }
 
@@ -319,16 +319,16 @@ mod tests {
     #[test]
     fn a_peak_between_two_samples_is_seen_where_it_can_be_told() {
         let mut watch = ProgramUse::of(std::process::id());
-        let now = Sizes { rss: 50, most: 60, anon: 40, files: 10, processes: 1, ..Sizes::default() };
+        let now = TreeSizes { rss: 50, most: 60, anon: 40, files: 10, processes: 1, ..TreeSizes::default() };
         (watch.now, watch.most) = (now, now);
-        assert_eq!(watch.most(), Sizes { anon: 50, ..now }, "the highest without the files");
+        assert_eq!(watch.most(), TreeSizes { anon: 50, ..now }, "the highest without the files");
         watch.forget();
         assert_eq!(watch.most(), now, "what was highest before is forgotten");
-        watch.most = now.or(Sizes { most: 61, ..now });
+        watch.most = now.or(TreeSizes { most: 61, ..now });
         assert_eq!(watch.most().anon, 51, "it has risen since");
-        watch.most = now.or(Sizes { most: 61, files: 30, ..now });
+        watch.most = now.or(TreeSizes { most: 61, files: 30, ..now });
         assert_eq!(watch.most().anon, 40, "files may have been most of it");
-        watch.most = now.and(Sizes { most: 90, ..now });
+        watch.most = now.and(TreeSizes { most: 90, ..now });
         assert_eq!(watch.most().anon, 80, "two processes may have been highest at different times");
     }
 

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use super::traces::{brief, largest, span};
 use crate::args::PaceFlags;
 use crate::commands::cells;
-use crate::commands::measure::Measurement;
+use crate::commands::measure::MeasureRun;
 use crate::commands::output::VerbOutput;
 use crate::commands::run::candidates::{described, libraries};
 use crate::commands::run::refuse;
@@ -188,6 +188,6 @@ fn beside(real: &[Sample], traces: &[(PathBuf, TraceHeader)]) -> String {
 fn rows(file: StudyFile, roster: &Roster, executor: &dyn Executor, folder: PathBuf) -> Result<Option<Vec<Sample>>> {
     let group = &Studies(vec![file]);
     let output = VerbOutput::tables("record");
-    Measurement { group, roster, target: Target::Folder(folder), resume: false, executor, write_for: None, output }
+    MeasureRun { group, roster, target: Target::Folder(folder), resume: false, executor, write_for: None, output }
         .samples()
 }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use super::subject::{Subject, one_size};
+use super::subject::{TuneSubject, one_size};
 use super::{program, trace, workload};
 use crate::args::{PaceFlags, TuneFlags};
 use crate::commands::run::only_study;
@@ -14,7 +14,7 @@ use allocanary_study::session::StudyFile;
 use allocanary_trace::format::MAGIC;
 
 /// The subject that the flags select; `None` if the user interrupted its first run.
-pub fn subject(flags: &TuneFlags) -> Result<Option<Subject>> {
+pub fn subject(flags: &TuneFlags) -> Result<Option<TuneSubject>> {
     match kind(flags)? {
         Kind::Workload(file) => workload::subject(flags, one_size(file)?).map(Some),
         Kind::Trace(path) => trace::subject(flags, &path).map(Some),

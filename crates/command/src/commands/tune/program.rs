@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::subject::{Subject, on_cores, present};
+use super::subject::{TuneSubject, on_cores, present};
 use crate::args::TuneFlags;
 use crate::commands::cells;
 use crate::commands::run::started::Started;
@@ -24,7 +24,7 @@ use allocanary_study::session::{StudyFile, plan};
 use allocanary_text::units::parse_duration;
 
 /// The program, after its first run; `None` if the user interrupted this run.
-pub fn subject(flags: &TuneFlags, file: StudyFile) -> Result<Option<Subject>> {
+pub fn subject(flags: &TuneFlags, file: StudyFile) -> Result<Option<TuneSubject>> {
     let program = file.program.clone().unwrap_or_default();
     let source = if program.is_service() { GoalSource::Service } else { GoalSource::Program };
     // The limits belong to the search and do not change what runs: rows are the same under any limits.
@@ -94,7 +94,7 @@ pub fn subject(flags: &TuneFlags, file: StudyFile) -> Result<Option<Subject>> {
         _ => Rest::Program(Duration::from_secs_f64(started.seconds)),
     };
     let (roster, started_memory) = (started.roster(), started.memory);
-    Ok(Some(Subject {
+    Ok(Some(TuneSubject {
         goal,
         serving: roster.descriptions(),
         roster,

@@ -12,7 +12,7 @@ use allocanary_study::session::{Roster, Study, StudyFile};
 use allocanary_sys::sys;
 
 /// The subject of a tuning.
-pub struct Subject {
+pub struct TuneSubject {
     /// What is to be reduced, and what may get worse.
     pub goal: Goal,
     /// The job, with one candidate that the search replaces.
@@ -41,7 +41,7 @@ pub struct Subject {
     pub holds: &'static str,
 }
 
-impl Subject {
+impl TuneSubject {
     /// The number of cores that the candidates see.
     pub fn cores(&self) -> u32 {
         self.file.emulate_cpus.as_ref().and_then(|cores| cores.first().copied()).unwrap_or_else(sys::affinity)

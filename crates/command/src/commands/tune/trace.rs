@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::subject::{Subject, on_cores, one_size, present};
+use super::subject::{TuneSubject, on_cores, one_size, present};
 use super::workload::cells_of;
 use crate::args::TuneFlags;
 use crate::commands::replay;
@@ -22,7 +22,7 @@ const HOLDS_WITH_PYTHON_MALLOC: &str = "This holds for this trace, and for a pro
      `allocanary run` with both candidates shows what the program itself saves.";
 
 /// The trace.
-pub fn subject(flags: &TuneFlags, path: &Path) -> Result<Subject> {
+pub fn subject(flags: &TuneFlags, path: &Path) -> Result<TuneSubject> {
     let goal = Goal::parse(&flags.objective, flags.tolerance.as_deref(), GoalSource::Trace, &Metrics::default())?;
     let present = present(flags, system::NAME)?;
     let asked = one_size(flags.measure.file())?;
@@ -35,7 +35,7 @@ pub fn subject(flags: &TuneFlags, path: &Path) -> Result<Subject> {
     let (study, roster, serving) = cells_of(&file, flags)?;
     let roster = replay::timed(roster, read.seconds);
     let name = path.file_name().unwrap_or_default().display();
-    Ok(Subject {
+    Ok(TuneSubject {
         goal,
         job: format!("a replay of {name}{}", on_cores(&study)),
         file,

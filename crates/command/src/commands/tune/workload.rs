@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::subject::{Subject, on_cores, present};
+use super::subject::{TuneSubject, on_cores, present};
 use crate::args::TuneFlags;
 use crate::commands::cells;
 use allocanary_measure::metrics::Metrics;
@@ -14,7 +14,7 @@ use allocanary_study::session::{Roster, Studies, Study, StudyFile};
 use allocanary_text::units::parse_duration;
 
 /// The workload of the flags.
-pub fn subject(flags: &TuneFlags, file: StudyFile) -> Result<Subject> {
+pub fn subject(flags: &TuneFlags, file: StudyFile) -> Result<TuneSubject> {
     let goal = Goal::parse(&flags.objective, flags.tolerance.as_deref(), GoalSource::Workload, &Metrics::default())?;
     const THREADS: u32 = 16;
     let threads =
@@ -28,7 +28,7 @@ pub fn subject(flags: &TuneFlags, file: StudyFile) -> Result<Subject> {
     let rest = Rest::Workload(idle(&study, &serving)?);
     let host = study.hosts[0];
     let plural = if host.threads == 1 { "" } else { "s" };
-    Ok(Subject {
+    Ok(TuneSubject {
         goal,
         file,
         roster,

@@ -9,7 +9,7 @@ use super::super::terminal;
 use super::groups::groups;
 use super::program::program;
 use crate::args::{OutputFlags, WhoFlags};
-use allocanary_measure::summary::Gate;
+use allocanary_measure::summary::MetricLimit;
 use allocanary_rows::error::{Error, Result};
 use allocanary_screens::draw::short;
 use allocanary_screens::views::who::against::{Comparison, before};
@@ -59,7 +59,7 @@ pub fn run(flags: &WhoFlags, old: &Path, wanted: Option<MomentChoice>, by: By) -
 
 /// The share of `site=5%`.
 fn gate(text: &str) -> Result<f64> {
-    match Gate::parse(text) {
+    match MetricLimit::parse(text) {
         Ok(("site", most)) => Ok(most),
         _ => Err(Error::Input(format!("--gate: wanted site=PERCENT such as site=5%, found `{}`", harmless(text)))),
     }

@@ -63,7 +63,8 @@ fn side(rows: &[Sample]) -> Side {
 }
 
 fn judged(old: &[Sample], new: &[Sample], metric: &str, most: f64) -> Judgement {
-    Judgement::of(&side(old), &side(new), Vec::new(), &[Gate::new(&Metrics::default(), metric, most).unwrap()]).unwrap()
+    Judgement::of(&side(old), &side(new), Vec::new(), &[MetricLimit::new(&Metrics::default(), metric, most).unwrap()])
+        .unwrap()
 }
 
 /// Old rows against these, with a gate of 5 % on rss.
@@ -262,12 +263,12 @@ fn a_gated_metric_that_vanishes_fails_on_either_side_and_on_both() {
 
 #[test]
 fn a_gate_is_for_a_metric_that_can_get_worse_by_that_much() {
-    let refused = |name, most| Gate::new(&Metrics::default(), name, most).err().unwrap().to_string();
+    let refused = |name, most| MetricLimit::new(&Metrics::default(), name, most).err().unwrap().to_string();
     assert!(refused("vsz", 0.05).contains("`vsz` has no better direction"));
     for most in [1.0, 2.5] {
         assert!(refused("throughput", most).contains("so it cannot get worse by more than 100 %"));
     }
-    let of = |name: &str, most| Gate::new(&Metrics::default(), name, most);
+    let of = |name: &str, most| MetricLimit::new(&Metrics::default(), name, most);
     assert!(of("throughput", 0.99).is_ok() && of("resident", 2.5).is_ok());
     assert!(refused("rs", 0.05).contains("no metric `rs`"));
     for quantile in ["resident.p0", "resident.p100", "resident.px"] {
@@ -275,8 +276,8 @@ fn a_gate_is_for_a_metric_that_can_get_worse_by_that_much() {
     }
     assert!(refused("rs.p90", 0.05).contains("no metric `rs`"));
     assert_eq!(of("peak.p90", 0.05).unwrap().quantile, Some(0.9));
-    assert_eq!(Gate::parse("resident=5%").unwrap(), ("resident", 0.05));
-    assert!(Gate::parse("resident").unwrap_err().to_string().contains("wanted METRIC=PERCENT"));
+    assert_eq!(MetricLimit::parse("resident=5%").unwrap(), ("resident", 0.05));
+    assert!(MetricLimit::parse("resident").unwrap_err().to_string().contains("wanted METRIC=PERCENT"));
 }
 
 /// The verdict's correction is for one metric of one workload, and a gate asks for its own interval alone.

@@ -2,7 +2,7 @@
 //! Those about failures come first.
 
 use allocanary_measure::metrics::Better;
-use allocanary_measure::summary::{Compared, Gate, Judged, Judgement, Verdict};
+use allocanary_measure::summary::{Compared, Judged, Judgement, MetricLimit, Verdict};
 use allocanary_text::units::show_share;
 use serde_json::{Value, json};
 
@@ -30,7 +30,7 @@ pub fn answers(judgement: &Judgement, undecided_passes: bool) -> Vec<Answer> {
             format!("gate undecided{so}: {}: {}; {}", figure(gate, one), one.key.title(), gate.more(&one.comparison));
         all.push(of_gate("undecided", text, gate, one));
     }
-    let mut passed: Vec<(&Gate, Vec<&Compared>)> = Vec::new();
+    let mut passed: Vec<(&MetricLimit, Vec<&Compared>)> = Vec::new();
     for (gate, one) in judgement.judged(Judged::Holds) {
         match passed.iter_mut().find(|(known, _)| name(known) == name(gate)) {
             Some((_, here)) => here.push(one),
@@ -50,17 +50,17 @@ pub fn answers(judgement: &Judgement, undecided_passes: bool) -> Vec<Answer> {
 }
 
 /// `peak -0.3 % [-1.1, +0.4], limit +5 %`.
-fn figure(gate: &Gate, one: &Compared) -> String {
+fn figure(gate: &MetricLimit, one: &Compared) -> String {
     let sign = if gate.metric.better == Better::Higher { '-' } else { '+' };
     format!("{} {}, limit {sign}{}", one.figure(), words::with_interval(&one.comparison), show_share(gate.most))
 }
 
 /// `peak`, or `peak.p90`.
-fn name(gate: &Gate) -> String {
+fn name(gate: &MetricLimit) -> String {
     gate.quantile.map_or_else(|| gate.metric.name.to_string(), |q| format!("{}.p{:.0}", gate.metric.name, q * 100.0))
 }
 
-fn of_gate(choice: &str, text: String, gate: &Gate, one: &Compared) -> Answer {
+fn of_gate(choice: &str, text: String, gate: &MetricLimit, one: &Compared) -> Answer {
     let facts = json!({
         "choice": choice, "gate": name(gate), "limit": gate.most, "of": one.key.title(), "found": compared(&one.comparison),
     });

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use allocanary_measure::metrics::{Metric, Metrics};
 use allocanary_measure::rows;
-use allocanary_measure::summary::{Findings, Fold, Gate, Judgement, Side, StudyNotes};
+use allocanary_measure::summary::{Findings, Fold, Judgement, MetricLimit, Side, StudyNotes};
 use allocanary_rows::error::Result;
 use allocanary_rows::sample::{Failure, FailureKind, Sample};
 use allocanary_text::outside::TerminalStyle;
@@ -75,7 +75,8 @@ fn judged(old: &[Sample], new: &[Sample], metrics: &[&str], gates: &[(&str, f64)
     let old = side("old", old, &Metrics::default())?;
     let new = side("new", new, old.metrics())?;
     let known = new.metrics();
-    let gates = gates.iter().map(|(name, most)| Gate::new(known, name, *most)).collect::<Result<Vec<Gate>>>()?;
+    let gates =
+        gates.iter().map(|(name, most)| MetricLimit::new(known, name, *most)).collect::<Result<Vec<MetricLimit>>>()?;
     let metrics = metrics.iter().map(|name| known.wanted(name).cloned()).collect::<Result<Vec<Metric>>>()?;
     Judgement::of(&old, &new, metrics, &gates)
 }

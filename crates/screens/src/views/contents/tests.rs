@@ -1,6 +1,6 @@
 use super::*;
-use allocanary_contents::{Inside, LeakSite, Lost, Retained, Sampled};
-use allocanary_heap::Subject;
+use allocanary_contents::{InnerBlocks, LeakSite, Lost, Retained, Sampled};
+use allocanary_heap::ProcessSubject;
 
 const LOOK: TerminalStyle = TerminalStyle { color: false, width: 80 };
 
@@ -15,11 +15,17 @@ fn contents(leaked: u64) -> Contents {
         bytes: 72 * leaked,
         ..Lost::default()
     };
-    let inside =
-        Inside { depth: 0, offset: 16, kind: "app::Circle".into(), blocks: 20_000, bytes: 800_000, with_all: 900_000 };
+    let inside = InnerBlocks {
+        depth: 0,
+        offset: 16,
+        kind: "app::Circle".into(),
+        blocks: 20_000,
+        bytes: 800_000,
+        with_all: 900_000,
+    };
     Contents {
         contents: 1,
-        process: Subject { pid: 42, name: "server".into(), ..Subject::default() },
+        process: ProcessSubject { pid: 42, name: "server".into(), ..ProcessSubject::default() },
         readings: 2,
         allocators: vec!["glibc 2.36".into()],
         blocks: 30_000 + leaked,
