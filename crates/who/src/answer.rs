@@ -13,7 +13,7 @@ const NAMED: usize = 3;
 
 /// The state of the free memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Choice {
+pub enum FreeMemoryState {
     /// Pinned by survivors of sites.
     Pinned,
     /// Empty pages that the allocator keeps.
@@ -26,28 +26,28 @@ pub enum Choice {
     Nothing,
 }
 
-impl Choice {
+impl FreeMemoryState {
     /// The state of most of the free memory.
-    pub fn of(found: &SiteReport) -> Choice {
+    pub fn of(found: &SiteReport) -> FreeMemoryState {
         let resident = found.pages.resident();
         let is_worth = |bytes: u64| bytes as f64 >= WORTH * resident as f64;
         match (is_worth(found.pages.pinned()), found.pages.empty.is_some_and(is_worth)) {
-            _ if resident == 0 => Choice::Nothing,
-            (true, true) => Choice::Both,
-            (true, false) => Choice::Pinned,
-            (false, true) => Choice::Empty,
-            (false, false) => Choice::Requested,
+            _ if resident == 0 => FreeMemoryState::Nothing,
+            (true, true) => FreeMemoryState::Both,
+            (true, false) => FreeMemoryState::Pinned,
+            (false, true) => FreeMemoryState::Empty,
+            (false, false) => FreeMemoryState::Requested,
         }
     }
 
     /// For a script.
     pub fn name(self) -> &'static str {
         match self {
-            Choice::Pinned => "pinned",
-            Choice::Empty => "empty",
-            Choice::Both => "both",
-            Choice::Requested => "requested",
-            Choice::Nothing => "nothing",
+            FreeMemoryState::Pinned => "pinned",
+            FreeMemoryState::Empty => "empty",
+            FreeMemoryState::Both => "both",
+            FreeMemoryState::Requested => "requested",
+            FreeMemoryState::Nothing => "nothing",
         }
     }
 }
@@ -79,21 +79,23 @@ pub fn sentence(found: &SiteReport, under: Option<&Under>) -> String {
     let empty = pages.empty.unwrap_or(0);
     let there = under.map_or(String::new(), |under| there(found, under));
     let pinned = || format!("{program}, {words}: {of} are pinned by survivors of {}{there}", names(found));
-    match Choice::of(found) {
-        Choice::Nothing => format!("{program}, {words}: no block was alive, and no page is known to be resident."),
-        Choice::Pinned => format!("{}.", pinned()),
-        Choice::Both => format!(
+    match FreeMemoryState::of(found) {
+        FreeMemoryState::Nothing => {
+            format!("{program}, {words}: no block was alive, and no page is known to be resident.")
+        }
+        FreeMemoryState::Pinned => format!("{}.", pinned()),
+        FreeMemoryState::Both => format!(
             "{}. Another {} are empty pages that nobody pins: the allocator keeps them.",
             pinned(),
             Bytes(empty)
         ),
-        Choice::Empty => format!(
+        FreeMemoryState::Empty => format!(
             "{program}, {words}: no site is to blame. {} of {} of {what} are empty: the allocator keeps them. {} are pinned{there}.",
             Bytes(empty),
             Bytes(pages.resident()),
             Bytes(pages.pinned())
         ),
-        Choice::Requested => format!(
+        FreeMemoryState::Requested => format!(
             "{program}, {words}: live blocks fill {} of {} of {what}. {}{} are pinned{there}.",
             Bytes(pages.live()),
             Bytes(pages.resident()),
@@ -120,17 +122,17 @@ fn of_window(found: &SiteReport, under: Option<&Under>) -> String {
         )
     };
     let kept = "the allocator keeps them, or blocks from before the window are in them";
-    let first = match Choice::of(found) {
-        Choice::Nothing => format!(
+    let first = match FreeMemoryState::of(found) {
+        FreeMemoryState::Nothing => format!(
             "{program}, {words}: no block of the window was alive, and no page that it has used is known to be resident."
         ),
-        Choice::Pinned => pinned_by(),
-        Choice::Both => format!("{} Another {empty} have no live block of the window: {kept}.", pinned_by()),
-        Choice::Empty => format!(
+        FreeMemoryState::Pinned => pinned_by(),
+        FreeMemoryState::Both => format!("{} Another {empty} have no live block of the window: {kept}.", pinned_by()),
+        FreeMemoryState::Empty => format!(
             "{program}, {words}: no site of the window is to blame. {empty} of {resident} of {what} have no live block of it: {kept}. \
              At most {pinned} are pinned{there}."
         ),
-        Choice::Requested => format!(
+        FreeMemoryState::Requested => format!(
             "{program}, {words}: live blocks of the window fill {} of {resident} of {what}. At most {}{pinned} are pinned{there}.",
             Bytes(pages.live()),
             if pages.empty.is_some() { format!("{empty} are empty, and at most ") } else { String::new() },
@@ -148,7 +150,8 @@ fn there(found: &SiteReport, under: &Under) -> String {
     let (candidate, pages) = (&under.candidate, &under.found.pages);
     let of = format!("; under {candidate} it is {} of {}", Bytes(pages.pinned()), Bytes(pages.resident()));
     let named = names(&under.found);
-    let is_worth = matches!(Choice::of(&under.found), Choice::Pinned | Choice::Both) && named != names(found);
+    let is_worth = matches!(FreeMemoryState::of(&under.found), FreeMemoryState::Pinned | FreeMemoryState::Both)
+        && named != names(found);
     if is_worth { format!("{of}, by survivors of {named}") } else { of }
 }
 
@@ -217,17 +220,17 @@ mod tests {
     #[test]
     fn the_innocent_are_not_blamed() {
         let one = found(&[("site_b", 2)], 1, Some(100));
-        assert_eq!(Choice::of(&one), Choice::Empty);
+        assert_eq!(FreeMemoryState::of(&one), FreeMemoryState::Empty);
         let said = sentence(&one, None);
         assert!(said.contains("no site is to blame. 100 MiB of 103 MiB") && !said.contains("site_b"), "{said}");
         let both = found(&[("site_b", 50)], 1, Some(50));
-        assert_eq!(Choice::of(&both), Choice::Both);
+        assert_eq!(FreeMemoryState::of(&both), FreeMemoryState::Both);
         assert!(
             sentence(&both, None)
                 .ends_with("Another 50.0 MiB are empty pages that nobody pins: the allocator keeps them.")
         );
-        assert_eq!(Choice::of(&found(&[("a", 1)], 90, Some(1))), Choice::Requested);
-        assert_eq!(Choice::of(&found(&[], 0, None)), Choice::Nothing);
+        assert_eq!(FreeMemoryState::of(&found(&[("a", 1)], 90, Some(1))), FreeMemoryState::Requested);
+        assert_eq!(FreeMemoryState::of(&found(&[], 0, None)), FreeMemoryState::Nothing);
     }
 
     /// Blocks from before the window may have the bytes that seem free.

@@ -10,7 +10,7 @@ use crate::fold::{By, is_runtime, label, site};
 use crate::frame::{FunctionId, NamedFrame};
 use crate::groups::StackGroups;
 use crate::names::FrameNames;
-use crate::order::Order;
+use crate::order::SiteOrder;
 use crate::sites::{AllocationSite, OfStack, SiteReport, stacks};
 use crate::tally::BlockTally;
 
@@ -21,7 +21,7 @@ pub const LEAST: f64 = 0.01;
 
 /// The figures of all stacks through a function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Figures {
+pub struct FunctionFigures {
     /// Bytes that they pin. The site's pinned bytes are divided in the proportions in which its stacks would pin if
     /// each were a site.
     pub pinned: u64,
@@ -33,8 +33,8 @@ pub struct Figures {
     pub blocks: u64,
 }
 
-impl Figures {
-    fn add(&mut self, other: Figures) {
+impl FunctionFigures {
+    fn add(&mut self, other: FunctionFigures) {
         self.pinned = self.pinned.saturating_add(other.pinned);
         self.live = self.live.saturating_add(other.live);
         self.allocated = self.allocated.saturating_add(other.allocated);
@@ -42,11 +42,11 @@ impl Figures {
     }
 
     /// The figure by which sites are sorted.
-    fn by(self, order: Order) -> u64 {
+    fn by(self, order: SiteOrder) -> u64 {
         match order {
-            Order::Pinned => self.pinned,
-            Order::Requested | Order::Grows => self.live,
-            Order::Allocated => self.allocated,
+            SiteOrder::Pinned => self.pinned,
+            SiteOrder::Requested | SiteOrder::Grows => self.live,
+            SiteOrder::Allocated => self.allocated,
         }
     }
 }
@@ -59,11 +59,11 @@ pub struct Caller {
     /// Its program or library.
     pub module: String,
     /// Of all stacks through it.
-    pub figures: Figures,
+    pub figures: FunctionFigures,
     /// Its callers, the largest first.
     pub callers: Vec<Caller>,
     /// The number of smaller callers that are not shown, and their sum.
-    pub others: (usize, Figures),
+    pub others: (usize, FunctionFigures),
     /// Whether it has callers beyond the tree's depth.
     pub is_deeper: bool,
 }
@@ -72,7 +72,7 @@ pub struct Caller {
 struct Node {
     name: String,
     module: String,
-    figures: Figures,
+    figures: FunctionFigures,
     children: Vec<usize>,
     is_deeper: bool,
 }
@@ -87,7 +87,7 @@ pub fn of(
     names: &mut FrameNames<'_>,
     found: &SiteReport,
     name: &str,
-    order: Order,
+    order: SiteOrder,
 ) -> Option<Caller> {
     all(taken, resident, groups, names, found, &[name], order).pop()
 }
@@ -100,7 +100,7 @@ pub fn all(
     names: &mut FrameNames<'_>,
     found: &SiteReport,
     wanted: &[&str],
-    order: Order,
+    order: SiteOrder,
 ) -> Vec<Caller> {
     let of_stack: HashMap<StackId, OfStack> = stacks(taken, resident).into_iter().map(|of| (of.stack, of)).collect();
     let sites = wanted.iter().filter_map(|name| found.sites.iter().find(|site| site.name == *name));
@@ -114,7 +114,7 @@ fn tree(
     names: &mut FrameNames<'_>,
     found: &SiteReport,
     of: &AllocationSite,
-    order: Order,
+    order: SiteOrder,
 ) -> Caller {
     let is_site = |group: &Option<usize>| group.is_some_and(|group| groups.sites[group].0 == of.name);
     let keys = taken.totals.iter().zip(&groups.of).filter(|(_, group)| is_site(group)).map(|(totals, _)| totals.key);
@@ -124,7 +124,7 @@ fn tree(
     let mut nodes = vec![Node { name: of.name.clone(), module: of.frame.module.clone(), ..Node::default() }];
     let mut known: HashMap<Key, usize> = HashMap::new();
     for one in ours {
-        let figures = Figures {
+        let figures = FunctionFigures {
             pinned: (one.pinned as f64 * factor).round() as u64,
             live: one.live.1,
             allocated: one.allocated.1,
@@ -161,7 +161,7 @@ fn name(frame: &NamedFrame, found: &SiteReport) -> String {
 }
 
 /// A node with its branches. The tree is no deeper than [`DEPTH`].
-fn shown(nodes: &[Node], at: usize, order: Order, least: u64) -> Caller {
+fn shown(nodes: &[Node], at: usize, order: SiteOrder, least: u64) -> Caller {
     let node = &nodes[at];
     let mut children = node.children.clone();
     children.sort_by(|a, b| {
@@ -170,7 +170,7 @@ fn shown(nodes: &[Node], at: usize, order: Order, least: u64) -> Caller {
     });
     let (large, small): (Vec<usize>, Vec<usize>) =
         children.into_iter().partition(|child| nodes[*child].figures.by(order) >= least);
-    let mut sum = Figures::default();
+    let mut sum = FunctionFigures::default();
     small.iter().for_each(|child| sum.add(nodes[*child].figures));
     Caller {
         name: node.name.clone(),
@@ -200,8 +200,8 @@ mod tests {
         let (taken, mut names) = (events.taken(), FrameNames::of(&table));
         let groups = StackGroups::of(&taken, false, &mut names, By::Function, &Folding::default());
         let found = of_groups("x", &taken, None, By::Function, &groups, Vec::new());
-        assert_eq!(of(&taken, None, &groups, &mut names, &found, "nothing", Order::Requested), None);
-        of(&taken, None, &groups, &mut names, &found, "0x9", Order::Requested).unwrap()
+        assert_eq!(of(&taken, None, &groups, &mut names, &found, "nothing", SiteOrder::Requested), None);
+        of(&taken, None, &groups, &mut names, &found, "0x9", SiteOrder::Requested).unwrap()
     }
 
     #[test]

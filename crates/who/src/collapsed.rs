@@ -6,30 +6,30 @@ use std::collections::BTreeMap;
 use inferno::flamegraph::{Options, from_lines};
 
 use crate::names::FrameNames;
-use crate::order::Order;
+use crate::order::SiteOrder;
 use crate::sites::OfStack;
 
 /// The bytes of a stack by which an order sorts.
-fn bytes(of: &OfStack, order: Order) -> u64 {
+fn bytes(of: &OfStack, order: SiteOrder) -> u64 {
     match order {
-        Order::Pinned => of.pinned,
-        Order::Requested | Order::Grows => of.live.1,
-        Order::Allocated => of.allocated.1,
+        SiteOrder::Pinned => of.pinned,
+        SiteOrder::Requested | SiteOrder::Grows => of.live.1,
+        SiteOrder::Allocated => of.allocated.1,
     }
 }
 
 /// The name of an order's bytes.
-pub fn what(order: Order) -> &'static str {
+pub fn what(order: SiteOrder) -> &'static str {
     match order {
-        Order::Pinned => "pinned",
-        Order::Requested | Order::Grows => "requested",
-        Order::Allocated => "allocated",
+        SiteOrder::Pinned => "pinned",
+        SiteOrder::Requested | SiteOrder::Grows => "requested",
+        SiteOrder::Allocated => "allocated",
     }
 }
 
 /// `main;load;insert 4096`: outermost first, with a stack's bytes. Stacks with the same names are one line, and those without bytes have
 /// none. The frames of the allocator are left out.
-pub fn collapsed(of: &[OfStack], names: &mut FrameNames<'_>, order: Order) -> String {
+pub fn collapsed(of: &[OfStack], names: &mut FrameNames<'_>, order: SiteOrder) -> String {
     let mut lines: BTreeMap<String, u64> = BTreeMap::new();
     for one in of.iter().filter(|one| bytes(one, order) > 0) {
         let mut frames: Vec<String> = Vec::new();
@@ -50,7 +50,7 @@ fn plain(name: &str) -> String {
 
 /// A picture of the lines of [`collapsed`]. `of` says whose bytes they are, and when. It is on a separate line, so that a phone shows
 /// all of it.
-pub fn flamegraph(of: &str, lines: &str, order: Order) -> Result<Vec<u8>, String> {
+pub fn flamegraph(of: &str, lines: &str, order: SiteOrder) -> Result<Vec<u8>, String> {
     let mut options = Options::default();
     options.subtitle = Some(of.into());
     drawn(options, lines, order)
@@ -58,13 +58,13 @@ pub fn flamegraph(of: &str, lines: &str, order: Order) -> Result<Vec<u8>, String
 
 /// The same for a page that itself says whose bytes they are. Frames with less than 0.1 % of all bytes are left out, because pages
 /// are sent by mail.
-pub fn flamegraph_of_page(lines: &str, order: Order) -> Result<Vec<u8>, String> {
+pub fn flamegraph_of_page(lines: &str, order: SiteOrder) -> Result<Vec<u8>, String> {
     let mut options = Options::default();
     options.min_width = 0.1;
     drawn(options, lines, order)
 }
 
-fn drawn(mut options: Options<'_>, lines: &str, order: Order) -> Result<Vec<u8>, String> {
+fn drawn(mut options: Options<'_>, lines: &str, order: SiteOrder) -> Result<Vec<u8>, String> {
     options.title = format!("Bytes {}", what(order));
     options.count_name = format!("bytes {}", what(order));
     options.deterministic = true;
@@ -85,9 +85,9 @@ mod tests {
         let (stacks, ids) = stacks(&[&[0x10, 0x20], &[0x10, 0x30]]);
         let of = |stack, pinned| OfStack { stack, pinned, ..OfStack::default() };
         let all = [of(ids[0], 5), of(ids[1], 7), of(ids[0], 1), of(0, 2), of(ids[1], 0)];
-        let lines = collapsed(&all, &mut FrameNames::of(&stacks), Order::Pinned);
+        let lines = collapsed(&all, &mut FrameNames::of(&stacks), SiteOrder::Pinned);
         assert_eq!(lines, "(no stack) 2\n0x10;0x20 6\n0x10;0x30 7\n");
-        let svg = String::from_utf8(flamegraph("redis <idle>", &lines, Order::Pinned).unwrap()).unwrap();
+        let svg = String::from_utf8(flamegraph("redis <idle>", &lines, SiteOrder::Pinned).unwrap()).unwrap();
         assert!(svg.contains("redis &lt;idle&gt;") && svg.contains("0x30 (7 bytes pinned"), "{svg}");
         assert!(svg.contains("#search { text-anchor:end; opacity:0.7;"), "{svg}");
         assert_eq!(plain("a;b\nc"), "a:b c");
@@ -95,23 +95,24 @@ mod tests {
         let all = [live(ids[0], 5), of(ids[1], 7)];
         let lines = |order| collapsed(&all, &mut FrameNames::of(&stacks), order);
         assert_eq!(
-            (lines(Order::Requested), lines(Order::Allocated)),
+            (lines(SiteOrder::Requested), lines(SiteOrder::Allocated)),
             ("0x10;0x20 5\n".into(), "0x10;0x20 45\n".into())
         );
-        let svg = String::from_utf8(flamegraph("x", "a 5", Order::Requested).unwrap()).unwrap();
+        let svg = String::from_utf8(flamegraph("x", "a 5", SiteOrder::Requested).unwrap()).unwrap();
         assert!(svg.contains("Bytes requested"), "{svg}");
     }
 
     #[test]
     fn a_page_has_the_frames_that_can_be_seen() {
-        let svg = String::from_utf8(flamegraph_of_page("main;a 99950\nmain;b 50\n", Order::Pinned).unwrap()).unwrap();
+        let svg =
+            String::from_utf8(flamegraph_of_page("main;a 99950\nmain;b 50\n", SiteOrder::Pinned).unwrap()).unwrap();
         assert!(svg.contains("<title>a (99,950 bytes") && !svg.contains("<title>b "), "{svg}");
-        let svg = String::from_utf8(flamegraph("x", "main;a 99950\nmain;b 50\n", Order::Pinned).unwrap()).unwrap();
+        let svg = String::from_utf8(flamegraph("x", "main;a 99950\nmain;b 50\n", SiteOrder::Pinned).unwrap()).unwrap();
         assert!(svg.contains("<title>b (50 bytes"), "{svg}");
     }
 
     #[test]
     fn a_flamegraph_of_nothing_is_an_error_in_words() {
-        assert!(flamegraph("x", "", Order::Requested).is_err());
+        assert!(flamegraph("x", "", SiteOrder::Requested).is_err());
     }
 }

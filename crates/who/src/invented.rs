@@ -6,7 +6,7 @@ use allocanary_trace::stacks::{StackId, StackNode, Stacks};
 
 use crate::course::GrowthSpan;
 use crate::moment::{MomentChoice, TracePoint};
-use crate::tally::{BlockTally, PackedBlock, Tally};
+use crate::tally::{BlockTally, EventTally, PackedBlock};
 
 impl TracePoint {
     /// A moment by its time.
@@ -17,7 +17,7 @@ impl TracePoint {
 }
 
 /// Events of one thread, and its live blocks.
-pub struct Events(Tally, Vec<Invented>);
+pub struct Events(EventTally, Vec<Invented>);
 
 /// A block, and its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ impl Events {
     /// No events yet. The blocks are taken at this moment of a trace of this length.
     pub fn new(moment: TracePoint, length: u64) -> Events {
         let span = (length > 0).then_some(GrowthSpan { from: length / 4, to: length - length / 10, words: "" });
-        Events(Tally::new(moment, false, span), Vec::new())
+        Events(EventTally::new(moment, false, span), Vec::new())
     }
 
     /// A block is made.

@@ -2,12 +2,12 @@
 
 use std::cmp::Reverse;
 
-use crate::answer::Choice;
+use crate::answer::FreeMemoryState;
 use crate::sites::{AllocationSite, SiteReport};
 
 /// The figure by which sites are sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum SiteOrder {
     /// By the free bytes that they pin.
     Pinned,
     /// By the bytes that the program asked for in their live blocks.
@@ -19,29 +19,29 @@ pub enum Order {
 }
 
 /// The orders by the names that users give.
-pub const ORDERS: &[(&str, Order)] = &[
-    ("pinned", Order::Pinned),
-    ("requested", Order::Requested),
-    ("allocated", Order::Allocated),
-    ("grows", Order::Grows),
+pub const ORDERS: &[(&str, SiteOrder)] = &[
+    ("pinned", SiteOrder::Pinned),
+    ("requested", SiteOrder::Requested),
+    ("allocated", SiteOrder::Allocated),
+    ("grows", SiteOrder::Grows),
 ];
 
-impl Order {
+impl SiteOrder {
     /// The default order: by pinned bytes if these are a large part of the heap, else by requested bytes.
-    pub fn of(found: &SiteReport) -> Order {
-        match Choice::of(found) {
-            Choice::Pinned | Choice::Both => Order::Pinned,
-            Choice::Empty | Choice::Requested | Choice::Nothing => Order::Requested,
+    pub fn of(found: &SiteReport) -> SiteOrder {
+        match FreeMemoryState::of(found) {
+            FreeMemoryState::Pinned | FreeMemoryState::Both => SiteOrder::Pinned,
+            FreeMemoryState::Empty | FreeMemoryState::Requested | FreeMemoryState::Nothing => SiteOrder::Requested,
         }
     }
 
     /// The order in words, such as "those that pin most first".
     pub fn words(self) -> &'static str {
         match self {
-            Order::Pinned => "those that pin most first",
-            Order::Requested => "those that hold most first",
-            Order::Allocated => "those that allocated most first",
-            Order::Grows => "those that grow fastest first",
+            SiteOrder::Pinned => "those that pin most first",
+            SiteOrder::Requested => "those that hold most first",
+            SiteOrder::Allocated => "those that allocated most first",
+            SiteOrder::Grows => "those that grow fastest first",
         }
     }
 
@@ -54,10 +54,10 @@ impl Order {
     pub fn sorted(self, found: &SiteReport) -> Vec<&AllocationSite> {
         let mut sites: Vec<&AllocationSite> = found.sites.iter().collect();
         match self {
-            Order::Pinned => {}
-            Order::Requested => sites.sort_by_key(|site| Reverse(site.live)),
-            Order::Allocated => sites.sort_by_key(|site| Reverse(site.bytes)),
-            Order::Grows => sites.sort_by(|a, b| speed(b).total_cmp(&speed(a))),
+            SiteOrder::Pinned => {}
+            SiteOrder::Requested => sites.sort_by_key(|site| Reverse(site.live)),
+            SiteOrder::Allocated => sites.sort_by_key(|site| Reverse(site.bytes)),
+            SiteOrder::Grows => sites.sort_by(|a, b| speed(b).total_cmp(&speed(a))),
         }
         sites
     }

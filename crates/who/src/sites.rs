@@ -14,7 +14,7 @@ use crate::moment::{MomentChoice, Peak, TracePoint};
 use crate::names::FrameNames;
 use crate::pages::{Divided, Division, Share, divide};
 use crate::slope::{Slope, growth};
-use crate::tally::{BlockTally, Tally, TraceTotals};
+use crate::tally::{BlockTally, EventTally, TraceTotals};
 
 /// A site: its blocks in the whole trace, and the bytes that it holds at the moment.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -125,7 +125,7 @@ pub type TraceData = (BlockTally, Option<Resident>, Merged);
 
 /// Reads a trace at a moment.
 pub fn take(trace: &Trace, moment: TracePoint, by_thread: bool) -> Result<TraceData> {
-    read(trace, Tally::new(moment, by_thread, GrowthSpan::of(trace)))
+    read(trace, EventTally::new(moment, by_thread, GrowthSpan::of(trace)))
 }
 
 /// Reads a trace at the wanted moment, as [`moment`] and [`take`] do. It reads the trace once; these two read it twice to find
@@ -133,11 +133,11 @@ pub fn take(trace: &Trace, moment: TracePoint, by_thread: bool) -> Result<TraceD
 pub fn take_wanted(trace: &Trace, wanted: Option<MomentChoice>, by_thread: bool) -> Result<TraceData> {
     match known(trace, wanted)? {
         Some(moment) => take(trace, moment, by_thread),
-        None => read(trace, Tally::at_peak(&trace.header.marks, by_thread, GrowthSpan::of(trace))),
+        None => read(trace, EventTally::at_peak(&trace.header.marks, by_thread, GrowthSpan::of(trace))),
     }
 }
 
-fn read(trace: &Trace, mut tally: Tally) -> Result<TraceData> {
+fn read(trace: &Trace, mut tally: EventTally) -> Result<TraceData> {
     let merged = merge(trace, &mut tally)?;
     let freed_from_before = trace.lacks_begin().then_some(merged.before);
     let mut taken = BlockTally { one_stack_in: trace.header.stacks.max(1), freed_from_before, ..tally.taken() };

@@ -81,7 +81,7 @@ pub struct BlockTally {
 }
 
 /// Counts the events of a trace.
-pub struct Tally {
+pub struct EventTally {
     taken: BlockTally,
     /// The next time at which live bytes are noted.
     due: u64,
@@ -102,12 +102,12 @@ pub struct Tally {
     last: u64,
 }
 
-impl Tally {
+impl EventTally {
     /// Takes the blocks at a moment of a trace. Growth is measured in `span`.
-    pub fn new(moment: TracePoint, by_thread: bool, span: Option<GrowthSpan>) -> Tally {
+    pub fn new(moment: TracePoint, by_thread: bool, span: Option<GrowthSpan>) -> EventTally {
         let (totals, blocks, ever) = (Vec::new(), Vec::new(), Ever::default());
         let course = Course::over(span);
-        Tally {
+        EventTally {
             due: course.due(),
             taken: BlockTally {
                 moment,
@@ -134,9 +134,9 @@ impl Tally {
 
     /// Takes the blocks at the moment with the most live bytes until the end of the load, as [`Peak`] finds it, without reading the
     /// trace twice.
-    pub fn at_peak(marks: &Marks, by_thread: bool, span: Option<GrowthSpan>) -> Tally {
+    pub fn at_peak(marks: &Marks, by_thread: bool, span: Option<GrowthSpan>) -> EventTally {
         let peak = Some(PeakFinder::until(marks.peak.unwrap_or(u64::MAX)));
-        Tally { peak, ..Tally::new(Peak::until(marks).moment(), by_thread, span) }
+        EventTally { peak, ..EventTally::new(Peak::until(marks).moment(), by_thread, span) }
     }
 
     /// The result, at the end of the trace.
@@ -233,7 +233,7 @@ impl Tally {
     }
 }
 
-impl Sink for Tally {
+impl Sink for EventTally {
     type Block = PackedBlock;
 
     fn placed(&mut self, address: u64) {
@@ -310,9 +310,9 @@ mod tests {
             let marks = Marks { peak: (seed % 3 == 0).then_some(150), ..Marks::default() };
             let mut peak = Peak::until(&marks);
             play(seed, &mut peak);
-            let mut two = Tally::new(peak.moment(), false, None);
+            let mut two = EventTally::new(peak.moment(), false, None);
             play(seed, &mut two);
-            let mut one = Tally::at_peak(&marks, false, None);
+            let mut one = EventTally::at_peak(&marks, false, None);
             play(seed, &mut one);
             let told = |taken: BlockTally| {
                 let mut blocks: Vec<_> = taken.blocks.iter().map(|of| (of.address, of.size, of.of)).collect();
@@ -355,7 +355,7 @@ mod tests {
 
     #[test]
     fn a_stack_counts_for_one_block_only() {
-        let mut tally = Tally::new(TracePoint::at_time(9), false, None);
+        let mut tally = EventTally::new(TracePoint::at_time(9), false, None);
         tally.stack(7);
         let at = At { nanos: 0, thread: 3 };
         tally.allocated(at, AllocFunction::Malloc, 1);
@@ -365,7 +365,7 @@ mod tests {
 
     #[test]
     fn threads_are_counted_in_place_of_stacks() {
-        let mut tally = Tally::new(TracePoint::at_time(9), true, None);
+        let mut tally = EventTally::new(TracePoint::at_time(9), true, None);
         tally.stack(7);
         tally.allocated(At { nanos: 0, thread: 3 }, AllocFunction::Malloc, 1);
         assert_eq!(tally.taken().totals[0].key, 3);

@@ -16,7 +16,7 @@ use crate::course::GrowthSpan;
 use crate::ever::Ever;
 use crate::moment::TracePoint;
 use crate::sites::SiteReport;
-use crate::tally::{BlockTally, PackedBlock, Tally};
+use crate::tally::{BlockTally, EventTally, PackedBlock};
 
 /// The result under another allocator.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,7 +36,7 @@ pub fn take(
     by_thread: bool,
     placed: &Placed,
 ) -> Result<(BlockTally, Resident)> {
-    let tally = Tally::new(moment.behind(events), by_thread, GrowthSpan::of(trace));
+    let tally = EventTally::new(moment.behind(events), by_thread, GrowthSpan::of(trace));
     let mut slotted = Slotted { tally, slots: FreeSlots::default() };
     merge(trace, &mut slotted)?;
     let mut taken = BlockTally { one_stack_in: trace.header.stacks.max(1), ..slotted.tally.taken() };
@@ -67,7 +67,7 @@ fn put(taken: &mut BlockTally, placed: &Placed) -> std::result::Result<(), Strin
 
 /// Counts events. The address of a block is its slot.
 struct Slotted {
-    tally: Tally,
+    tally: EventTally,
     slots: FreeSlots,
 }
 

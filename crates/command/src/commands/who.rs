@@ -24,7 +24,7 @@ use allocanary_trace::reader::Trace;
 use allocanary_trace::stacks::{Resident, Stacks};
 use allocanary_who::fold::BYS;
 use allocanary_who::order::ORDERS;
-use allocanary_who::{BlockTally, By, FrameNames, MomentChoice, Order, Under, callers, collapsed, profile, sites};
+use allocanary_who::{BlockTally, By, FrameNames, MomentChoice, SiteOrder, Under, callers, collapsed, profile, sites};
 use groups::{folding, groups};
 use program::program;
 
@@ -83,7 +83,7 @@ pub fn run(flags: &WhoFlags) -> Result<ExitCode> {
     found.notes.extend(sites::limits(&trace, &found, &merged, &stacks));
     let order =
         flags.sort.as_ref().and_then(|sort| ORDERS.iter().find(|(name, _)| name == sort)).map(|(_, order)| *order);
-    let by_default = order.unwrap_or_else(|| Order::of(&found));
+    let by_default = order.unwrap_or_else(|| SiteOrder::of(&found));
     if let (Some(format), Some(file)) = (&flags.format, &flags.to) {
         let title = format!("{program}, {}", found.moment.words);
         let of = Whole {
@@ -145,7 +145,13 @@ struct Whole<'a> {
 }
 
 /// The bytes of a file for another tool.
-fn written(format: &str, title: &str, whole: Whole<'_>, names: &mut FrameNames<'_>, order: Order) -> Result<Vec<u8>> {
+fn written(
+    format: &str,
+    title: &str,
+    whole: Whole<'_>,
+    names: &mut FrameNames<'_>,
+    order: SiteOrder,
+) -> Result<Vec<u8>> {
     let of = sites::stacks(whole.taken, whole.resident);
     let wrong = |error: String| Error::Input(format!("--format {format}: {error}"));
     match format {

@@ -11,7 +11,7 @@ pub struct Recommendation {
     /// The place of the column: the last one.
     pub column: usize,
     /// What to do.
-    pub choice: Choice,
+    pub choice: RecommendedStep,
     /// The line with the best median, whether or not it is taken; `None` without figures.
     pub best: Option<usize>,
     /// The lines of which more runs failed than of the first.
@@ -20,7 +20,7 @@ pub struct Recommendation {
 
 /// What to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Choice {
+pub enum RecommendedStep {
     /// This line is surely better than the first, within the user's limits, and the best of these.
     Take(usize),
     /// No candidate is surely better within the limits.
@@ -53,10 +53,10 @@ impl Recommendation {
         };
         let taken = || best(&mut all.iter().filter(|(line, _)| *line > 0 && surely(*line)));
         let choice = match missing_limit(section, panel, column) {
-            _ if panel.lines.len() < 2 => Choice::Alone,
-            _ if estimate(panel, 0, column, metric).is_none() => Choice::NoFirst,
-            Some(name) => Choice::Unknown(name),
-            None => taken().map_or(Choice::Keep, Choice::Take),
+            _ if panel.lines.len() < 2 => RecommendedStep::Alone,
+            _ if estimate(panel, 0, column, metric).is_none() => RecommendedStep::NoFirst,
+            Some(name) => RecommendedStep::Unknown(name),
+            None => taken().map_or(RecommendedStep::Keep, RecommendedStep::Take),
         };
         Some(Recommendation { metric: metric.clone(), column, choice, best: best(&mut all.iter()), failing })
     }
@@ -64,9 +64,9 @@ impl Recommendation {
     /// The line that is recommended: the one to take, or the first. `None` if nothing can be proposed.
     pub fn line(&self) -> Option<usize> {
         match self.choice {
-            Choice::Take(line) => Some(line),
-            Choice::Keep | Choice::Alone => Some(0),
-            Choice::Unknown(_) | Choice::NoFirst => None,
+            RecommendedStep::Take(line) => Some(line),
+            RecommendedStep::Keep | RecommendedStep::Alone => Some(0),
+            RecommendedStep::Unknown(_) | RecommendedStep::NoFirst => None,
         }
     }
 

@@ -57,7 +57,7 @@ pub struct ReplicaSample {
 
 /// The memory of a replica in a span of time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Level {
+pub struct ReplicaMemory {
     /// The mean of the logarithms of resident bytes.
     #[serde(skip)]
     pub log: f64,
@@ -219,7 +219,7 @@ impl Replica {
     }
 
     /// The memory in a span, in milliseconds since 1970, which includes both ends.
-    pub fn level(&self, (from, to): (u64, u64)) -> Option<Level> {
+    pub fn level(&self, (from, to): (u64, u64)) -> Option<ReplicaMemory> {
         let there: Vec<&ReplicaSample> =
             self.readings.iter().filter(|one| (from..=to).contains(&one.taken) && one.resident > 0).collect();
         let (first, last) = (there.first()?, there.last()?);
@@ -229,7 +229,7 @@ impl Replica {
         let passed = last.taken - first.taken;
         let cores = used.filter(|_| passed > 0).map(|used| used as f64 / passed as f64);
         let growth = last.resident as f64 / first.resident as f64 - 1.0;
-        Some(Level { log, resident: log.exp(), readings: there.len(), cores, growth })
+        Some(ReplicaMemory { log, resident: log.exp(), readings: there.len(), cores, growth })
     }
 }
 

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::trial::estimate::{MemoryShare, TrialWord, effect, mean};
-use crate::trial::replicas::{Level, Replica};
+use crate::trial::replicas::{Replica, ReplicaMemory};
 use crate::trial::target::{Target, Variable};
 
 /// The result of a trial.
@@ -64,9 +64,9 @@ pub struct Member {
     #[serde(skip)]
     pub age_before: Option<u64>,
     /// Its memory before the change.
-    pub before: Option<Level>,
+    pub before: Option<ReplicaMemory>,
     /// Its memory after the change.
-    pub after: Option<Level>,
+    pub after: Option<ReplicaMemory>,
     /// Its settings.
     pub settings: Vec<String>,
 }

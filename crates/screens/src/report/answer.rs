@@ -8,8 +8,8 @@ use crate::draw::{Answer, Pasted};
 use crate::report::lines::Lines;
 use allocanary_measure::metrics::Better;
 use allocanary_measure::summary::{
-    Axis, Choice, Comparison, Decided, Findings, LEAST_SAMPLES, MedianEstimate, Panel, Recommendation, StudySection,
-    Verdict,
+    Axis, Comparison, Decided, Findings, LEAST_SAMPLES, MedianEstimate, Panel, Recommendation, RecommendedStep,
+    StudySection, Verdict,
 };
 
 pub use json::compared;
@@ -72,14 +72,14 @@ fn of_panel(section: &StudySection, panel: &Panel) -> Option<Pasted> {
     let name = line.name();
     if section.is_program() {
         // The program already has a candidate that is kept, so it needs no lines.
-        let Choice::Take(at) = found.choice else { return None };
+        let RecommendedStep::Take(at) = found.choice else { return None };
         let change = found.saving(panel, at).map_or(String::new(), |one| words::change(one.ratio()));
         let (metric, first) = (&found.metric.name, panel.lines[0].name());
         let heading = format!("To run with {name} ({metric} {change} against {first}{}):", within(section));
         let environment = &line.points[found.column].as_ref()?.environment;
         return Some(Pasted { name, heading, lines: paste::lines(&line.candidate.spec, environment), note: None });
     }
-    if matches!(found.choice, Choice::Alone) {
+    if matches!(found.choice, RecommendedStep::Alone) {
         return None;
     }
     let lines = Lines::of(&line.candidate)?;
@@ -102,28 +102,30 @@ fn sentence(section: &StudySection, panel: &Panel, found: &Recommendation) -> Op
     let figure = |line: usize| words::median(&found.metric, found.estimate(panel, line));
     let few = few(panel, found);
     let mut text = match &found.choice {
-        Choice::Unknown(name) => format!("nothing is proposed: the rows of {first} have no {name}, which is limited"),
+        RecommendedStep::Unknown(name) => {
+            format!("nothing is proposed: the rows of {first} have no {name}, which is limited")
+        }
         // Without any figure there is no answer.
-        Choice::NoFirst => {
+        RecommendedStep::NoFirst => {
             found.best?;
             format!(
                 "{place}nothing is proposed: {first} has no {metric} to compare with, since none of its runs succeeded"
             )
         }
-        Choice::Alone if place.is_empty() => format!("here {first} has {metric} {}", figure(found.best?)),
-        Choice::Alone => format!("{place}{first} has {metric} {}", figure(found.best?)),
+        RecommendedStep::Alone if place.is_empty() => format!("here {first} has {metric} {}", figure(found.best?)),
+        RecommendedStep::Alone => format!("{place}{first} has {metric} {}", figure(found.best?)),
         // With fewer samples there is no verdict: the candidate is neither better nor equal.
-        Choice::Keep if few.is_some() => {
+        RecommendedStep::Keep if few.is_some() => {
             let best = found.best.filter(|best| *best > 0);
             let least = best.map_or(String::new(), |best| {
                 format!("; the {most} has {}, {}", panel.lines[best].name(), figure(best))
             });
             format!("{place}undecided: {first} has {metric} {}{least}", figure(0))
         }
-        Choice::Keep if found.best? == 0 && section.within.is_empty() => {
+        RecommendedStep::Keep if found.best? == 0 && section.within.is_empty() => {
             format!("{place}keep {first}: it has the {most} {metric}, {}", figure(0))
         }
-        Choice::Keep => {
+        RecommendedStep::Keep => {
             let mut text =
                 format!("{place}keep {first}: no candidate is clearly better in {metric}{}", within(section));
             if let Some(best) = found.best.filter(|best| *best > 0) {
@@ -137,14 +139,14 @@ fn sentence(section: &StudySection, panel: &Panel, found: &Recommendation) -> Op
             }
             text
         }
-        Choice::Take(line) => {
+        RecommendedStep::Take(line) => {
             let name = panel.lines[*line].name();
             let saving = found.saving(panel, *line).map_or(String::new(), sure);
             let the = if found.best == Some(*line) { format!("the {most} {metric}") } else { metric.to_string() };
             format!("{place}take {name}: it has {the}, {} ({saving} against {first}){}", figure(*line), within(section))
         }
     };
-    if let Choice::Take(line) = found.choice {
+    if let RecommendedStep::Take(line) = found.choice {
         let price = found.price(panel, line);
         let price: Vec<String> = price.iter().map(|(name, one)| format!("{name} {}", brief(one))).collect();
         if !price.is_empty() {

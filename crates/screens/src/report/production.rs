@@ -8,7 +8,7 @@ use crate::report::lines::Lines;
 use crate::report::wrapper::Wrapper;
 use allocanary_facts::our;
 use allocanary_facts::paste;
-use allocanary_measure::summary::{Choice, Findings, Recommendation};
+use allocanary_measure::summary::{Findings, Recommendation, RecommendedStep};
 use allocanary_rows::{Candidate, Spec};
 
 /// Where a service runs.
@@ -78,7 +78,7 @@ pub fn recommended(findings: &Findings) -> Option<ProductionChange> {
     let panels = findings.sections.iter().flat_map(|section| section.panels.iter().map(move |panel| (section, panel)));
     let mut taken = panels.filter(|(section, _)| section.about.decided.is_none()).filter_map(|(section, panel)| {
         let found = Recommendation::of(section, panel)?;
-        let Choice::Take(at) = found.choice else { return None };
+        let RecommendedStep::Take(at) = found.choice else { return None };
         let line = &panel.lines[at];
         Some(ProductionChange::of(&line.candidate, &line.points[found.column].as_ref()?.environment))
     });

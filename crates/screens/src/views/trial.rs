@@ -99,7 +99,7 @@ fn table(members: &[Member]) -> String {
             ReplicaRole::Short => "short",
             ReplicaRole::Before => "before",
         };
-        let bytes = |level: Option<allocanary_measure::trial::replicas::Level>| {
+        let bytes = |level: Option<allocanary_measure::trial::replicas::ReplicaMemory>| {
             level.map_or_else(|| "-".into(), |level| Bytes(level.resident as u64).to_string())
         };
         let age = one.age.map_or_else(|| "?".into(), short);
@@ -142,11 +142,12 @@ fn how(trial: &Trial) -> &'static str {
 mod tests {
     use super::*;
     use allocanary_measure::trial::estimate::MemoryShare;
-    use allocanary_measure::trial::replicas::Level;
+    use allocanary_measure::trial::replicas::ReplicaMemory;
 
     fn trial(word: TrialWord, doubts: &[&str]) -> Trial {
-        let level =
-            |mib: f64| Some(Level { log: 0.0, resident: mib * 1048576.0, readings: 30, cores: Some(0.5), growth: 0.0 });
+        let level = |mib: f64| {
+            Some(ReplicaMemory { log: 0.0, resident: mib * 1048576.0, readings: 30, cores: Some(0.5), growth: 0.0 })
+        };
         let member = |pod: &str, part, before, after| Member {
             pod: pod.into(),
             node: "n".into(),

@@ -8,9 +8,9 @@ pub mod what_if;
 
 use allocanary_text::outside::{TerminalStyle, harmless_lines};
 use allocanary_text::units::{Unit, show_duration};
-use allocanary_who::answer::{Choice, sentence};
+use allocanary_who::answer::{FreeMemoryState, sentence};
 use allocanary_who::fold::BYS;
-use allocanary_who::{AllocationSite, Order, SiteReport, Under};
+use allocanary_who::{AllocationSite, SiteOrder, SiteReport, Under};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -28,15 +28,15 @@ const TOP: usize = 15;
 /// How sites are shown.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SiteDisplay {
-    /// The order of the sites; `None` means [`Order::of`].
-    pub order: Option<Order>,
+    /// The order of the sites; `None` means [`SiteOrder::of`].
+    pub order: Option<SiteOrder>,
     /// The number of sites; `None` means 15, and all of them for a script.
     pub top: Option<usize>,
 }
 
 impl SiteDisplay {
-    fn order(self, found: &SiteReport) -> Order {
-        self.order.unwrap_or_else(|| Order::of(found))
+    fn order(self, found: &SiteReport) -> SiteOrder {
+        self.order.unwrap_or_else(|| SiteOrder::of(found))
     }
 }
 
@@ -106,7 +106,7 @@ pub(crate) fn begin(found: &SiteReport) -> &'static str {
 /// The answer in words, and for a script.
 pub fn answer(found: &SiteReport, under: Option<&Under>) -> Answer {
     let facts = json!({
-        "choice": Choice::of(found).name(), "program": found.program, "at": found.moment.name,
+        "choice": FreeMemoryState::of(found).name(), "program": found.program, "at": found.moment.name,
         "at_seconds": seconds(found.nanos),
     });
     let mut facts = object(facts);

@@ -7,10 +7,10 @@ use crate::search::goal::Goal;
 
 /// A candidate's figures so far: medians of the objective and of each guard, in the order of [`Goal::metrics`]. `None`
 /// if all of its rows failed.
-pub type Figures = Option<Vec<f64>>;
+pub type RaceFigures = Option<Vec<f64>>;
 
 /// A candidate's costs: the objective, and for each guard the share beyond its limit. Lower is better.
-pub fn costs(goal: &Goal, figures: &Figures, present: &Figures) -> Option<Vec<f64>> {
+pub fn costs(goal: &Goal, figures: &RaceFigures, present: &RaceFigures) -> Option<Vec<f64>> {
     let (figures, present) = (figures.as_ref()?, present.as_ref()?);
     let objective = *figures.first()?;
     let beyond = goal.guards.iter().zip(figures.iter().skip(1).zip(present.iter().skip(1)));

@@ -16,7 +16,7 @@ use allocanary_rows::error::{Error, Result};
 
 use crate::search::goal::Goal;
 use crate::search::proof::{self, Finalist};
-use crate::search::race::{self, Figures};
+use crate::search::race::{self, RaceFigures};
 
 /// The stage with the rows that are reported.
 pub const FINAL: &str = "final";
@@ -236,7 +236,7 @@ impl Races<'_, '_> {
     }
 
     /// Medians over all races.
-    fn figures(&self, candidate: &Candidate) -> Figures {
+    fn figures(&self, candidate: &Candidate) -> RaceFigures {
         let values = self.values.get(candidate)?;
         self.goal.wanted().map(|metric| median(values.get(&metric.name)?)).collect()
     }

@@ -121,7 +121,7 @@ fn a_replay_of_something_else_is_refused() {
     let block = |slot: u64, size| LiveBlock { address: slot, size, of: 0 };
     let lies = |slot, size| PlacedBlock { slot, address: 1 << 40, size };
     let said = |blocks: &[LiveBlock], lie: &[PlacedBlock]| {
-        let mut taken = Tally::new(moment(), true, None).taken();
+        let mut taken = EventTally::new(moment(), true, None).taken();
         taken.blocks = blocks.to_vec();
         put(&mut taken, &Placed { blocks: lie.to_vec(), ..Placed::default() }).err().unwrap_or_default()
     };

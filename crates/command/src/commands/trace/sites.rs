@@ -5,7 +5,7 @@ use crate::commands::who::program::program;
 use allocanary_rows::error::Result;
 use allocanary_screens::views::trace::{Flames, Sites};
 use allocanary_trace::reader::Trace;
-use allocanary_who::{By, Folding, FrameNames, Order, StackGroups, callers, collapsed, sites, timeline};
+use allocanary_who::{By, Folding, FrameNames, SiteOrder, StackGroups, callers, collapsed, sites, timeline};
 
 /// The number of lines in the picture over time, and of trees of callers.
 const LARGEST: usize = 5;
@@ -24,9 +24,9 @@ pub fn of(trace: &Trace) -> Result<Option<Sites>> {
     let mut found = sites::of_groups(&program(trace), &taken, resident, By::Function, &groups, names.notes());
     found.notes.extend(sites::limits(trace, &found, &merged, &stacks));
     let of_stacks = sites::stacks(&taken, resident);
-    let order = Order::of(&found);
+    let order = SiteOrder::of(&found);
     // The order that answers the question comes first.
-    let mut orders = vec![Order::Requested, Order::Allocated, Order::Pinned];
+    let mut orders = vec![SiteOrder::Requested, SiteOrder::Allocated, SiteOrder::Pinned];
     orders.sort_by_key(|other| *other != order);
     let mut flames = Vec::new();
     for order in orders {
@@ -46,7 +46,7 @@ fn noted(drawn: std::result::Result<Flames, String>, notes: &mut Vec<String>) ->
     drawn.map_err(|error| notes.push(format!("The flamegraph could not be drawn: {error}."))).ok()
 }
 
-fn drawn(lines: &str, order: Order) -> std::result::Result<Flames, String> {
+fn drawn(lines: &str, order: SiteOrder) -> std::result::Result<Flames, String> {
     let svg = collapsed::flamegraph_of_page(lines, order)?;
     let svg = String::from_utf8(svg).map_err(|error| error.to_string())?;
     Flames::of(&svg, collapsed::what(order))
@@ -60,9 +60,9 @@ mod tests {
     #[test]
     fn a_picture_that_fails_is_a_note() {
         let mut notes = Vec::new();
-        assert!(noted(drawn("main;leak 4096\n", Order::Requested), &mut notes).is_some() && notes.is_empty());
+        assert!(noted(drawn("main;leak 4096\n", SiteOrder::Requested), &mut notes).is_some() && notes.is_empty());
         // This text is not a stack and a number.
-        assert!(noted(drawn("no number", Order::Requested), &mut notes).is_none());
+        assert!(noted(drawn("no number", SiteOrder::Requested), &mut notes).is_none());
         assert!(notes.len() == 1 && notes[0].starts_with("The flamegraph could not be drawn: "), "{notes:?}");
     }
 }

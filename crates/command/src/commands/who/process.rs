@@ -20,7 +20,7 @@ use allocanary_sys::{input, private};
 use allocanary_text::outside::{TerminalStyle, harmless, harmless_lines};
 use allocanary_who::fold::{BYS, Skip};
 use allocanary_who::sampled::NamedProfile;
-use allocanary_who::{By, Folding, FrameNames, Order, collapsed, profile};
+use allocanary_who::{By, Folding, FrameNames, SiteOrder, collapsed, profile};
 
 /// The process that the argument names. A number is a process, even if a file has this name: anybody may have made the file. `./1` is a
 /// file.
@@ -93,7 +93,8 @@ pub fn written_by(pid: u32, wanted: &WhoQuestion) -> std::result::Result<Written
     let groups = reading.groups(&mut names, by, &folding);
     let found = reading.sites(&name, by, &groups, names.notes());
     let file = wanted.format.as_ref().map(|format| {
-        let order = if wanted.sort.as_deref() == Some("allocated") { Order::Allocated } else { Order::Requested };
+        let order =
+            if wanted.sort.as_deref() == Some("allocated") { SiteOrder::Allocated } else { SiteOrder::Requested };
         of_format(format, order, &reading, &path, &mut names, &found.notes)
     });
     let file = file.transpose()?;
@@ -145,7 +146,7 @@ fn refuse(flags: &WhoFlags, by: By) -> Result<()> {
 /// The bytes of a file for another tool.
 fn of_format(
     format: &str,
-    order: Order,
+    order: SiteOrder,
     reading: &NamedProfile,
     path: &str,
     names: &mut FrameNames<'_>,

@@ -13,23 +13,23 @@
 //! Its values for `compare`: `passed`, `failed`, `undecided`, or `compared` without a gate. For `doctor`: `change` or `keep`.
 
 use crate::draw::object;
-use allocanary_measure::summary::{Choice, Chosen, Comparison, Decided, Panel, Recommendation, StudySection};
+use allocanary_measure::summary::{Chosen, Comparison, Decided, Panel, Recommendation, RecommendedStep, StudySection};
 use serde_json::{Map, Value, json};
 
 /// The facts of a panel.
 pub(super) fn of_panel(section: &StudySection, panel: &Panel, found: &Recommendation) -> Map<String, Value> {
     let candidate = found.line().map(|line| panel.lines[line].name());
     let (choice, missing) = match &found.choice {
-        Choice::Take(_) => ("take", None),
-        Choice::Keep if super::few(panel, found).is_some() => ("undecided", None),
-        Choice::Keep => ("keep", None),
-        Choice::Alone => ("alone", None),
-        Choice::Unknown(name) => ("unknown", Some(name)),
-        Choice::NoFirst => ("no_first", None),
+        RecommendedStep::Take(_) => ("take", None),
+        RecommendedStep::Keep if super::few(panel, found).is_some() => ("undecided", None),
+        RecommendedStep::Keep => ("keep", None),
+        RecommendedStep::Alone => ("alone", None),
+        RecommendedStep::Unknown(name) => ("unknown", Some(name)),
+        RecommendedStep::NoFirst => ("no_first", None),
     };
     let saving = found.line().and_then(|line| found.saving(panel, line)).map(compared);
     let price: Map<String, Value> = match found.choice {
-        Choice::Take(line) => {
+        RecommendedStep::Take(line) => {
             found.price(panel, line).into_iter().map(|(name, one)| (name.into(), compared(one))).collect()
         }
         _ => Map::new(),

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 
 use crate::draw::markup::{candidate, prose};
 use crate::report::{answer, words};
-use allocanary_measure::summary::{Choice, Comparison, Findings, Recommendation, Verdict};
+use allocanary_measure::summary::{Comparison, Findings, Recommendation, RecommendedStep, Verdict};
 
 /// The section.
 pub fn section(findings: &Findings) -> Markup {
@@ -30,7 +30,7 @@ fn figures(findings: &Findings) -> Markup {
     let [section] = findings.sections.as_slice() else { return html! {} };
     let ([panel], None) = (section.panels.as_slice(), &section.about.decided) else { return html! {} };
     let Some(found) = Recommendation::of(section, panel) else { return html! {} };
-    let Choice::Take(at) = found.choice else { return html! {} };
+    let RecommendedStep::Take(at) = found.choice else { return html! {} };
     let figure = |line: usize| words::median(&found.metric, found.estimate(panel, line));
     html! {
         ul.figures {

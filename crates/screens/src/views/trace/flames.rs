@@ -69,12 +69,12 @@ fn attribute<'a>(attributes: &'a str, name: &str) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use allocanary_who::Order;
+    use allocanary_who::SiteOrder;
     use allocanary_who::collapsed::flamegraph_of_page;
 
     #[test]
     fn the_script_of_the_flamegraph_is_the_one_whose_hash_is_allowed() {
-        let svg = flamegraph_of_page("main;load<b>;insert 4096\nmain;x 10\n", Order::Requested).unwrap();
+        let svg = flamegraph_of_page("main;load<b>;insert 4096\nmain;x 10\n", SiteOrder::Requested).unwrap();
         let flames = Flames::of(std::str::from_utf8(&svg).unwrap(), "requested").unwrap();
         let document = &flames.document;
         assert_eq!(document.matches("<script").count(), 1, "{document}");

@@ -5,7 +5,7 @@ use allocanary_who::answer::sentence;
 use allocanary_who::callers::Caller;
 use allocanary_who::collapsed::what;
 use allocanary_who::timeline::SiteSeries;
-use allocanary_who::{AllocationSite, Order, SiteReport};
+use allocanary_who::{AllocationSite, SiteOrder, SiteReport};
 use maud::{Markup, html};
 
 use super::flames::Flames;
@@ -23,9 +23,9 @@ pub struct Sites {
     /// The sites.
     pub found: SiteReport,
     /// The order of the sites.
-    pub order: Order,
+    pub order: SiteOrder,
     /// Flamegraphs, the most important first. One is missing if it has no bytes, or if it could not be drawn. A note of `found` says which.
-    pub flames: Vec<(Order, Flames)>,
+    pub flames: Vec<(SiteOrder, Flames)>,
     /// The callers of the first sites.
     pub callers: Vec<Caller>,
     /// Live bytes over time, of the sites with the most live bytes.
@@ -67,7 +67,7 @@ pub fn section(sites: &Sites) -> Markup {
 }
 
 /// A flamegraph. Only the first one is open.
-fn flamegraph(order: Order, flames: &Flames, is_open: bool) -> Markup {
+fn flamegraph(order: SiteOrder, flames: &Flames, is_open: bool) -> Markup {
     let mut name = what(order).to_string();
     name[..1].make_ascii_uppercase();
     html! {
@@ -105,19 +105,19 @@ fn over_time(timeline: &[SiteSeries]) -> Markup {
     }
 }
 
-fn rows(found: &SiteReport, order: Order) -> Markup {
+fn rows(found: &SiteReport, order: SiteOrder) -> Markup {
     // Blocks from before the window may be in the same pages.
     let is_window = found.freed_from_before.is_some();
     let [pinned, alone] = if is_window { ["pinned, at most", "alone, at most"] } else { ["pinned", "alone"] };
     let part = match order {
-        Order::Pinned => "part of what is pinned",
-        Order::Allocated => "part of what was allocated",
-        Order::Requested | Order::Grows => "part of what is requested",
+        SiteOrder::Pinned => "part of what is pinned",
+        SiteOrder::Allocated => "part of what was allocated",
+        SiteOrder::Requested | SiteOrder::Grows => "part of what is requested",
     };
     let share = |site: &AllocationSite| match order {
-        Order::Pinned => site.share.pinned,
-        Order::Allocated => site.bytes,
-        Order::Requested | Order::Grows => site.live,
+        SiteOrder::Pinned => site.share.pinned,
+        SiteOrder::Allocated => site.bytes,
+        SiteOrder::Requested | SiteOrder::Grows => site.live,
     };
     let all: u64 = found.sites.iter().map(share).sum();
     let heads = ["site", pinned, alone, "requested", "allocated", "short", "a minute", "", part];
@@ -159,14 +159,15 @@ mod tests {
 
     #[test]
     fn a_trace_with_stacks_has_the_answer_its_sites_and_a_flamegraph() {
-        let svg = flamegraph_of_page("main;dictAddRaw 25165824\nmain;_sdsnewlen 16777216\n", Order::Pinned).unwrap();
+        let svg =
+            flamegraph_of_page("main;dictAddRaw 25165824\nmain;_sdsnewlen 16777216\n", SiteOrder::Pinned).unwrap();
         let flames = || Flames::of(std::str::from_utf8(&svg).unwrap(), "pinned").unwrap();
         let line = SiteSeries { name: "dictAddRaw".into(), points: vec![(0, 0.0), (1_000_000, 4096.0)] };
         let caller = Caller { name: "dictAddRaw".into(), ..Caller::default() };
         let mut sites = Sites {
             found: found(),
-            order: Order::Pinned,
-            flames: vec![(Order::Pinned, flames()), (Order::Requested, flames())],
+            order: SiteOrder::Pinned,
+            flames: vec![(SiteOrder::Pinned, flames()), (SiteOrder::Requested, flames())],
             callers: vec![caller],
             timeline: vec![line],
         };
@@ -203,7 +204,7 @@ mod tests {
         let before = "Before the window: 3.00 MiB of resident pages";
         let none = |found| Sites {
             found,
-            order: Order::Pinned,
+            order: SiteOrder::Pinned,
             flames: Vec::new(),
             callers: Vec::new(),
             timeline: Vec::new(),

@@ -255,7 +255,7 @@ What sites hold, requested and pinned, by function (MiB)
         let error = before(&super::super::json(&found, None, super::super::SiteDisplay { top: Some(1), order: None }))
             .unwrap_err();
         assert!(error.contains("without --top"), "{error}");
-        let order = Some(allocanary_who::Order::Pinned);
+        let order = Some(allocanary_who::SiteOrder::Pinned);
         let of = |top| super::super::json(&found, None, super::super::SiteDisplay { top: Some(top), order });
         // The third site pins nothing, and has live bytes. The fourth has neither.
         assert!(before(&of(2)).unwrap_err().contains("without --top"), "{}", of(2));

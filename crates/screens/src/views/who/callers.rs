@@ -2,8 +2,8 @@
 
 use allocanary_text::outside::{TerminalStyle, harmless_lines};
 use allocanary_text::units::Unit;
-use allocanary_who::callers::{Caller, DEPTH, Figures};
-use allocanary_who::{Order, SiteReport};
+use allocanary_who::callers::{Caller, DEPTH, FunctionFigures};
+use allocanary_who::{SiteOrder, SiteReport};
 use maud::{Markup, html};
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ use crate::views::heap::{bold, item};
 const FIGURES: usize = 10;
 
 /// The tree, from the site to its callers.
-pub fn text(found: &SiteReport, tree: &Caller, order: Order, look: &TerminalStyle) -> String {
+pub fn text(found: &SiteReport, tree: &Caller, order: SiteOrder, look: &TerminalStyle) -> String {
     let width = usize::from(look.width);
     let title = format!(
         "Who calls `{}`, {}: each function under the one that it calls, {}",
@@ -51,7 +51,7 @@ fn branch(caller: &Caller, depth: usize, width: usize, out: &mut String) {
     }
 }
 
-fn figures(of: Figures) -> [String; 3] {
+fn figures(of: FunctionFigures) -> [String; 3] {
     [of.pinned, of.live, of.allocated].map(|bytes| Unit::Bytes.show(bytes as f64))
 }
 
@@ -65,14 +65,14 @@ fn line([pinned, live, allocated]: [String; 3], name: &str, width: usize) -> Str
 }
 
 /// The answer for a script, with the tree.
-pub fn json(found: &SiteReport, tree: &Caller, order: Order) -> String {
+pub fn json(found: &SiteReport, tree: &Caller, order: SiteOrder) -> String {
     let besides = json!({ "sort": order.name(), "callers": value(tree), "wrappers": super::of_wrappers(found), "notes": found.notes });
     document("who", &[answer(found, None)], object(besides))
 }
 
 fn value(caller: &Caller) -> Value {
-    let of = |figures: Figures| {
-        let Figures { pinned, live, allocated, blocks } = figures;
+    let of = |figures: FunctionFigures| {
+        let FunctionFigures { pinned, live, allocated, blocks } = figures;
         object(
             json!({ "pinned_bytes": pinned, "requested_bytes": live, "allocated_bytes": allocated, "blocks": blocks }),
         )
@@ -111,7 +111,7 @@ fn below(caller: &Caller) -> Markup {
     }
 }
 
-fn held(of: Figures) -> String {
+fn held(of: FunctionFigures) -> String {
     let [pinned, live, allocated] = figures(of);
     format!("{pinned} pinned, {live} requested, {allocated} allocated")
 }
@@ -124,7 +124,8 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     fn tree() -> Caller {
-        let of = |mib| Figures { pinned: mib * MIB, live: mib * MIB / 2, allocated: 2 * mib * MIB, blocks: mib };
+        let of =
+            |mib| FunctionFigures { pinned: mib * MIB, live: mib * MIB / 2, allocated: 2 * mib * MIB, blocks: mib };
         let caller =
             |name: &str, mib, callers| Caller { name: name.into(), figures: of(mib), callers, ..Caller::default() };
         let main = Caller { is_deeper: true, ..caller("main", 12, Vec::new()) };
@@ -136,7 +137,7 @@ mod tests {
     fn a_tree_has_a_line_for_each_function_and_fits_the_terminal() {
         let mut found = found();
         found.notes.clear();
-        let said = text(&found, &tree(), Order::Pinned, &TerminalStyle { color: false, width: 80 });
+        let said = text(&found, &tree(), SiteOrder::Pinned, &TerminalStyle { color: false, width: 80 });
         let wanted = "\
 Who calls `dictAddRaw`, when idle: each function under the one that it calls,
 those that pin most first
@@ -153,7 +154,7 @@ those that pin most first
 
     #[test]
     fn a_script_and_a_page_have_the_same_tree() {
-        let value: Value = serde_json::from_str(&json(&found(), &tree(), Order::Requested)).unwrap();
+        let value: Value = serde_json::from_str(&json(&found(), &tree(), SiteOrder::Requested)).unwrap();
         let of = &value["callers"];
         assert_eq!(
             (&of["name"], &of["pinned_bytes"], &of["others"]["count"]),

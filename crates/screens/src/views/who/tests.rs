@@ -103,7 +103,7 @@ What limits these figures
 
 /// Shows this many sites, those that pin most first.
 fn top(top: usize) -> SiteDisplay {
-    SiteDisplay { top: Some(top), order: Some(Order::Pinned) }
+    SiteDisplay { top: Some(top), order: Some(SiteOrder::Pinned) }
 }
 
 #[test]
