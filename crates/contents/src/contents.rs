@@ -34,7 +34,7 @@ pub struct Contents {
     pub bytes: u64,
     /// If the kinds are of a sample of the pages: how many.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sampled: Option<Sampled>,
+    pub sampled: Option<SampledPages>,
     /// The kinds, the largest first.
     pub kinds: Vec<KindRow>,
     /// Texts that are there more than once.
@@ -72,7 +72,7 @@ pub struct KindRow {
 
 /// The pages whose blocks were looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sampled {
+pub struct SampledPages {
     /// How many.
     pub pages: u64,
     /// Of how many.

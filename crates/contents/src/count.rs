@@ -15,7 +15,7 @@ use crate::links::Links;
 use crate::modules::Open;
 use crate::paths::Paths;
 use crate::profile::ProcessProfile;
-use crate::python::Variable;
+use crate::python::PythonVariable;
 use crate::texts;
 use crate::threads::ThreadSnapshot;
 use crate::wanted::ContentsRequest;
@@ -116,7 +116,7 @@ pub struct HolderNames<'a> {
     /// The threads.
     pub threads: &'a [ThreadSnapshot],
     /// The variables of Python's modules.
-    pub variables: &'a [Variable],
+    pub variables: &'a [PythonVariable],
 }
 
 /// The holders with their names.

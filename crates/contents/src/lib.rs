@@ -42,7 +42,7 @@ mod threads;
 mod wanted;
 
 pub use contents::{
-    Contents, Copies, Holder, InnerBlocks, KindRow, LeakSite, Leaked, Lost, Retained, SCHEMA, Sampled, Text,
+    Contents, Copies, Holder, InnerBlocks, KindRow, LeakSite, Leaked, Lost, Retained, SCHEMA, SampledPages, Text,
 };
 pub use take::{take, take_core};
 pub use wanted::ContentsRequest;

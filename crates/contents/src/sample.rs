@@ -14,7 +14,7 @@ use allocanary_heap::{Memory, PAGE};
 use allocanary_text::units::Bytes;
 
 use crate::blocks::Blocks;
-use crate::contents::{Contents, KindRow, Sampled};
+use crate::contents::{Contents, KindRow, SampledPages};
 use crate::copy::Copy;
 use crate::count;
 use crate::found::HeapGraph;
@@ -84,9 +84,13 @@ struct Seen {
 }
 
 /// For each kind its blocks, its bytes, and how far the bytes can be off; the largest first.
-fn estimate(blocks: &Blocks, sample: &PageSample, kind: impl Fn(u32) -> u32) -> (Vec<(u32, u64, u64, u64)>, Sampled) {
+fn estimate(
+    blocks: &Blocks,
+    sample: &PageSample,
+    kind: impl Fn(u32) -> u32,
+) -> (Vec<(u32, u64, u64, u64)>, SampledPages) {
     let mut seen: HashMap<u32, Seen> = HashMap::new();
-    let mut sampled = Sampled::default();
+    let mut sampled = SampledPages::default();
     // Bytes of all small blocks, of those that are looked at, and the sum of their squares over the pages.
     let (mut all, mut looked, mut squares) = (0_u64, 0_u64, 0.0);
     let mut on_page: HashMap<u32, [u64; 2]> = HashMap::new();

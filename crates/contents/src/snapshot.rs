@@ -12,7 +12,7 @@ use crate::kinds::Kinds;
 use crate::leaks;
 use crate::links::Links;
 use crate::modules::Open;
-use crate::python::{self, Variable};
+use crate::python::{self, PythonVariable};
 use crate::reach::Reach;
 use crate::roots::{Root, RootKind};
 use crate::texts;
@@ -29,7 +29,7 @@ pub struct Snapshot<'a> {
     found: HeapGraph,
     /// Words that hold nothing.
     pub links: Links,
-    variables: Vec<Variable>,
+    variables: Vec<PythonVariable>,
 }
 
 impl<'a> Snapshot<'a> {

@@ -15,4 +15,4 @@ pub mod steps;
 mod target;
 pub mod verdict;
 
-pub use target::{Target, Variable};
+pub use target::{TrialTarget, TrialVariable};

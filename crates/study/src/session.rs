@@ -35,7 +35,7 @@ pub use program::ProgramRunner;
 pub use roster::{CellRefusal, Roster, check_folder, describe};
 pub use running::{Ending, Session};
 pub use scripted::{ScriptStep, Scripted};
-pub use store::{Left, RowsFile, Target};
+pub use store::{Left, RowsFile, StudyFiles};
 pub use study::{
     CASES, Full, MOST_CELLS, SHIPPED, Shipped, Sized, Studies, Study, StudyFile, expected_seconds, expected_time,
     find_shipped, memory_at_hand, plan, program_candidates, too_many,

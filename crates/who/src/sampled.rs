@@ -44,7 +44,7 @@ impl SampledSite {
 
 /// The result for all sites.
 #[derive(Clone, Debug)]
-pub struct Sampled {
+pub struct SampledSites {
     /// The name of the program.
     pub program: String,
     /// The process.
@@ -104,7 +104,7 @@ impl NamedProfile {
     }
 
     /// The sites.
-    pub fn sites(&self, program: &str, by: By, groups: &StackGroups, notes: Vec<String>) -> Sampled {
+    pub fn sites(&self, program: &str, by: By, groups: &StackGroups, notes: Vec<String>) -> SampledSites {
         let mean = self.profile.mean;
         let site = |(name, frame): &(String, NamedFrame)| SampledSite {
             name: name.clone(),
@@ -131,7 +131,7 @@ impl NamedProfile {
         let key = |site: &SampledSite| (site.live().bytes, site.allocated);
         sites
             .sort_by(|a, b| key(b).partial_cmp(&key(a)).unwrap_or(std::cmp::Ordering::Equal).then(a.name.cmp(&b.name)));
-        Sampled {
+        SampledSites {
             program: program.into(),
             pid: self.profile.pid,
             mean,

@@ -6,7 +6,7 @@ use clap::{Arg, Args, ValueHint};
 
 use allocanary_rows::error::Result;
 use allocanary_screens::report::production::DeployTarget;
-use allocanary_study::session::{StudyFile, Target};
+use allocanary_study::session::{StudyFile, StudyFiles};
 
 use super::values;
 
@@ -118,8 +118,8 @@ pub struct RunFlags {
 
 impl RunFlags {
     /// The folder that the user names.
-    pub fn folder(&self) -> Result<Option<Target>> {
-        self.out_dir.as_deref().map(Target::folder).transpose()
+    pub fn folder(&self) -> Result<Option<StudyFiles>> {
+        self.out_dir.as_deref().map(StudyFiles::folder).transpose()
     }
 }
 
@@ -133,9 +133,9 @@ pub struct RowsFlags {
 
 impl RowsFlags {
     /// The file or the folder that the user names.
-    pub fn target(&self, run: &RunFlags) -> Result<Option<Target>> {
+    pub fn target(&self, run: &RunFlags) -> Result<Option<StudyFiles>> {
         match &self.rows {
-            Some(rows) => Target::file(rows).map(Some),
+            Some(rows) => StudyFiles::file(rows).map(Some),
             None => run.folder(),
         }
     }

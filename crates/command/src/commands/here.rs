@@ -12,7 +12,7 @@ use crate::args::HereFlags;
 use allocanary_facts::environment::readable_variables;
 use allocanary_rows::description::Description;
 use allocanary_rows::error::{Error, Result};
-use allocanary_study::session::{Linked, Studies, StudyFile, Target, describe, plan};
+use allocanary_study::session::{Linked, Studies, StudyFile, StudyFiles, describe, plan};
 use allocanary_sys::host::Host;
 
 /// Measures this build's allocator.
@@ -25,7 +25,7 @@ pub fn run(flags: &HereFlags) -> Result<ExitCode> {
     }
     .overridden_by(flags.measure.file());
     file.clone().check()?;
-    let target = flags.run.folder()?.unwrap_or(Target::Fresh("here".into()));
+    let target = flags.run.folder()?.unwrap_or(StudyFiles::Fresh("here".into()));
     let roster = cells::roster(&flags.run.cells)?;
     let Some((plain, program)) = roster.get(allocator, None) else {
         return Err(Error::Cell(format!("there is no cell for {allocator}, which this command was built with")));

@@ -5,11 +5,11 @@ use std::path::Path;
 
 use super::terminal;
 use allocanary_rows::error::Error;
-use allocanary_study::session::{Left, Target};
+use allocanary_study::session::{Left, StudyFiles};
 use allocanary_text::paste::CommandLine;
 
 /// The error that ends a study or a search. `resume` says how to continue it with the rows at a path.
-pub fn told(rows: &Left, target: &Target, what: &str, resume: impl Fn(&str) -> String) -> Error {
+pub fn told(rows: &Left, target: &StudyFiles, what: &str, resume: impl Fn(&str) -> String) -> Error {
     let name = target.name();
     let Some(to) = &rows.moved_to else {
         return match rows.text() {
@@ -21,7 +21,7 @@ pub fn told(rows: &Left, target: &Target, what: &str, resume: impl Fn(&str) -> S
             Err(error) => error,
         };
     };
-    let begun = to.parent().filter(|_| matches!(target, Target::Folder(_))).unwrap_or(to).display().to_string();
+    let begun = to.parent().filter(|_| matches!(target, StudyFiles::Folder(_))).unwrap_or(to).display().to_string();
     let resume = resume(&begun);
     let to = to.display();
     Error::Gone(format!("{name}: was moved while the {what} ran, so the {what} ended: its rows are in {to}; {resume}"))

@@ -20,7 +20,8 @@ use allocanary_screens::report as reports;
 use allocanary_screens::report::production::{DeployTarget, recommended};
 use allocanary_study::search::cells::is_stage;
 use allocanary_study::session::{
-    Executor, Measured, OutOfBudget, Roster, RunProgress, Studies, StudiesEnd, StudyCells, Target, find_shipped, prefix,
+    Executor, Measured, OutOfBudget, Roster, RunProgress, Studies, StudiesEnd, StudyCells, StudyFiles, find_shipped,
+    prefix,
 };
 use allocanary_sys::private;
 use allocanary_text::paste::CommandLine;
@@ -42,7 +43,7 @@ pub struct MeasureRun<'a> {
     /// The available cells.
     pub roster: &'a Roster,
     /// Where to write the rows.
-    pub target: Target,
+    pub target: StudyFiles,
     /// Whether the target may already have rows.
     pub resume: bool,
     /// What runs a cell.
@@ -115,7 +116,7 @@ impl MeasureRun<'_> {
         let Some(path) = self.target.rows() else { return Ok(()) };
         let Some(findings) = self.report_of(&path)? else { return Ok(()) };
         let mut places = format!("rows: {}", path.display());
-        if let Target::Folder(folder) = &self.target {
+        if let StudyFiles::Folder(folder) = &self.target {
             let page = folder.join("report.html");
             let html = reports::find("html").expect("html is in the list of reports");
             private::replace(&page, (html.render)(&findings, &terminal::look()).as_bytes())
@@ -141,7 +142,7 @@ impl MeasureRun<'_> {
 
     fn how_to_resume(&self) -> String {
         match &self.target {
-            Target::Folder(path) => {
+            StudyFiles::Folder(path) => {
                 if self.group.0.len() > 1 && self.group.0.iter().all(|study| study.program.is_some()) {
                     return format!("finish with the same command, --resume and --out-dir {}", path.display());
                 }
@@ -149,8 +150,8 @@ impl MeasureRun<'_> {
                 let verb = if is_program { "run" } else { "study" };
                 format!("finish with `allocanary {verb} --resume --out-dir {}`", path.display())
             }
-            Target::Rows(_) => "finish with the same command and --resume".into(),
-            Target::Stdout | Target::Fresh(_) => "rows on standard output cannot be resumed".into(),
+            StudyFiles::Rows(_) => "finish with the same command and --resume".into(),
+            StudyFiles::Stdout | StudyFiles::Fresh(_) => "rows on standard output cannot be resumed".into(),
         }
     }
 }

@@ -9,14 +9,14 @@ use std::process::{Command, Stdio};
 use super::{preload, terminal};
 use allocanary_rows::error::{Error, Result};
 use allocanary_screens::report::production::{DeployTarget, ProductionChange};
-use allocanary_study::session::Target;
+use allocanary_study::session::StudyFiles;
 use allocanary_sys::private;
 use allocanary_text::units::Unit;
 
 /// Fails if there is no folder for the files. Called before anything is measured.
-pub fn check(place: Option<DeployTarget>, target: &Target) -> Result<()> {
+pub fn check(place: Option<DeployTarget>, target: &StudyFiles) -> Result<()> {
     match (place, target) {
-        (None, _) | (_, Target::Folder(_) | Target::Fresh(_)) => Ok(()),
+        (None, _) | (_, StudyFiles::Folder(_) | StudyFiles::Fresh(_)) => Ok(()),
         (Some(place), target) => Err(Error::Input(format!(
             "--write-for {}: its files need a folder, found --output {}: name a folder by --out-dir",
             place.name(),

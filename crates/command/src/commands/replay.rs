@@ -14,7 +14,7 @@ use crate::args::{PaceFlags, ReplayFlags};
 use allocanary_facts::ours;
 use allocanary_rows::error::Error;
 use allocanary_rows::error::Result;
-use allocanary_study::session::{Linked, Roster, Studies, StudyFile, Target};
+use allocanary_study::session::{Linked, Roster, Studies, StudyFile, StudyFiles};
 use allocanary_text::units::{Unit, parse_duration, show_duration};
 use allocanary_trace::format::Marks;
 use allocanary_trace::prepare::prepare;
@@ -33,7 +33,7 @@ pub fn run(flags: &ReplayFlags) -> Result<ExitCode> {
     study.clone().check()?;
     let output = VerbOutput::of_tables("replay", &flags.tables, std::slice::from_ref(&study))?;
     let group = Studies(vec![study]);
-    let target = flags.rows.target(&flags.run)?.unwrap_or(Target::Fresh("replay".into()));
+    let target = flags.rows.target(&flags.run)?.unwrap_or(StudyFiles::Fresh("replay".into()));
     let roster = timed(cells::roster_for(&group, &flags.run.cells)?, seconds);
     MeasureRun {
         group: &group,

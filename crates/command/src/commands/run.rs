@@ -24,7 +24,7 @@ use allocanary_study::program::huge_pages;
 use allocanary_study::program::runtimes;
 use allocanary_study::session::Studies;
 use allocanary_study::session::StudyFile;
-use allocanary_study::session::Target;
+use allocanary_study::session::StudyFiles;
 use allocanary_study::session::plan;
 use allocanary_study::session::program_candidates;
 use allocanary_text::paste::CommandLine;
@@ -87,7 +87,7 @@ pub fn descriptions(program: &Program, folders: &[PathBuf]) -> Result<Vec<Descri
 /// Runs a study with a `[program]` table.
 pub fn run_study(
     file: StudyFile,
-    target: Option<Target>,
+    target: Option<StudyFiles>,
     flags: &RunFlags,
     resume: bool,
     output: VerbOutput,
@@ -95,8 +95,8 @@ pub fn run_study(
     let command = file.program.as_ref().and_then(|program| program.command.first().cloned()).unwrap_or_default();
     let Some((file, mut started)) = begin(file, flags)? else { return Ok(ExitCode::from(130)) };
     let name = Path::new(&command).file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let target = target.unwrap_or(Target::Fresh(name)).make()?;
-    if let Target::Folder(folder) = &target {
+    let target = target.unwrap_or(StudyFiles::Fresh(name)).make()?;
+    if let StudyFiles::Folder(folder) = &target {
         started.keep_in(folder.join("cells"));
     }
     let (group, roster) = (Studies(vec![file]), started.roster());

@@ -8,7 +8,7 @@ use super::output::VerbOutput;
 use super::studies::study;
 use crate::args::StudyRunFlags;
 use allocanary_rows::error::{Error, Result};
-use allocanary_study::session::{Linked, Target};
+use allocanary_study::session::{Linked, StudyFiles};
 
 /// Runs the study, or each study of a group.
 pub fn run(flags: &StudyRunFlags) -> Result<ExitCode> {
@@ -30,7 +30,7 @@ pub fn run(flags: &StudyRunFlags) -> Result<ExitCode> {
             "{name}: a study with a [program] table runs alone: give it a file of its own"
         )));
     }
-    let target = flags.rows.target(&flags.run)?.unwrap_or(Target::Fresh(name));
+    let target = flags.rows.target(&flags.run)?.unwrap_or(StudyFiles::Fresh(name));
     let roster = cells::roster_for(&group, &flags.run.cells)?;
     MeasureRun {
         group: &group,

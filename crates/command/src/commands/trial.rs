@@ -12,7 +12,7 @@ use allocanary_measure::trial::estimate::TrialWord;
 use allocanary_measure::trial::replicas::{Replica, Replicas, find};
 use allocanary_measure::trial::steps::{WorkloadFacts, steps};
 use allocanary_measure::trial::verdict::judge;
-use allocanary_measure::trial::{Target, Variable};
+use allocanary_measure::trial::{TrialTarget, TrialVariable};
 use allocanary_rows::error::{Error, Result};
 use allocanary_rows::fleet::NodeReport;
 use allocanary_screens::views::trial as reports;
@@ -27,8 +27,8 @@ const MOST: usize = 100_000;
 
 /// Prints the steps, or the verdict. The exit code is 1 if it is undecided.
 pub fn run(flags: &TryFlags) -> Result<ExitCode> {
-    let target = Target::parse(&flags.workload).map_err(Error::Input)?;
-    let lines = Variable::parse_all(&flags.env).map_err(Error::Input)?;
+    let target = TrialTarget::parse(&flags.workload).map_err(Error::Input)?;
+    let lines = TrialVariable::parse_all(&flags.env).map_err(Error::Input)?;
     if !(flags.tolerance > 0.0 && flags.tolerance < 100.0) {
         return Err(Error::Input(format!(
             "--tolerance {}: wanted a percentage above 0 and below 100",
@@ -60,7 +60,12 @@ pub fn run(flags: &TryFlags) -> Result<ExitCode> {
 }
 
 /// The steps: no replica has the lines yet, as far as can be seen.
-fn first(target: &Target, lines: &[Variable], flags: &TryFlags, found: Option<&Replicas>) -> Result<ExitCode> {
+fn first(
+    target: &TrialTarget,
+    lines: &[TrialVariable],
+    flags: &TryFlags,
+    found: Option<&Replicas>,
+) -> Result<ExitCode> {
     let container = target.container.as_deref().or_else(|| found.map(|found| found.container.as_str()));
     let container = container.ok_or_else(|| {
         Error::Input(format!(
@@ -101,7 +106,7 @@ fn newest(replicas: &[Replica]) -> Option<&str> {
 }
 
 /// Files once, and agents again and again. A node that does not answer is told, and is asked again.
-fn read(flags: &TryFlags, target: &Target, time: Duration, every: Duration) -> Result<Vec<NodeReport>> {
+fn read(flags: &TryFlags, target: &TrialTarget, time: Duration, every: Duration) -> Result<Vec<NodeReport>> {
     let (urls, paths): (Vec<&String>, Vec<&String>) = flags.nodes.iter().partition(|node| node.contains("://"));
     let mut reports = Vec::new();
     for path in paths {
@@ -166,7 +171,7 @@ fn read(flags: &TryFlags, target: &Target, time: Duration, every: Duration) -> R
 }
 
 /// Without the rows of other workloads.
-fn only(mut report: NodeReport, target: &Target) -> NodeReport {
+fn only(mut report: NodeReport, target: &TrialTarget) -> NodeReport {
     let (own, canary) = (target.workload(), target.canary());
     report.rows.retain(|row| row.workload == own || row.workload == canary);
     report

@@ -32,7 +32,7 @@ use allocanary_study::search::space::Space;
 use allocanary_study::search::whole::{FINALISTS, RACED};
 use allocanary_study::search::{Goal, Plan, Searched, search};
 use allocanary_study::session::{
-    Executor, Left, Linked, RowsFile, Studies, Study, StudyFile, Target, expected_time, kept, plan,
+    Executor, Left, Linked, RowsFile, Studies, Study, StudyFile, StudyFiles, expected_time, kept, plan,
 };
 use allocanary_sys::private;
 use allocanary_text::outside::TerminalStyle;
@@ -140,7 +140,7 @@ pub fn run(flags: &TuneFlags) -> Result<ExitCode> {
     if let Some(rows) = source.left() {
         return Err(gone(rows));
     }
-    if let Target::Folder(folder) = &target {
+    if let StudyFiles::Folder(folder) = &target {
         keep(folder, &found, &subject.file, &text, &findings)?;
         if let Some(place) = flags.run.write_for {
             production::write(place, change(&found), folder)?;
@@ -161,10 +161,10 @@ fn change(found: &Searched) -> Option<ProductionChange> {
 }
 
 /// The folder for the rows and the answer.
-fn target(flags: &TuneFlags) -> Result<Target> {
+fn target(flags: &TuneFlags) -> Result<StudyFiles> {
     match (flags.run.folder()?, flags.resume) {
         (Some(folder), _) => Ok(folder),
-        (None, false) => Ok(Target::Fresh("tune".into())),
+        (None, false) => Ok(StudyFiles::Fresh("tune".into())),
         (None, true) => Err(Error::Input("--resume: wanted --out-dir with the folder of the search".into())),
     }
 }

@@ -19,7 +19,7 @@ const MOST: usize = 100_000;
 
 /// A variable of a module.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Variable {
+pub struct PythonVariable {
     /// `CACHE of module __main__`.
     pub name: String,
     /// The address of its object.
@@ -27,7 +27,7 @@ pub struct Variable {
 }
 
 /// All variables of all modules, in the order of `sys.modules`.
-pub fn find(copy: &Copy, blocks: &Blocks, types: &Types, links: &Links) -> Vec<Variable> {
+pub fn find(copy: &Copy, blocks: &Blocks, types: &Types, links: &Links) -> Vec<PythonVariable> {
     let search = Search { copy, blocks, types, links };
     let dicts = blocks.iter().filter(|(index, _)| search.is(*index, "dict"));
     let modules = dicts.map(|(_, block)| search.modules(block)).max_by_key(Vec::len).unwrap_or_default();
@@ -38,7 +38,7 @@ pub fn find(copy: &Copy, blocks: &Blocks, types: &Types, links: &Links) -> Vec<V
         all.extend(
             entries
                 .into_iter()
-                .map(|(variable, object)| Variable { name: format!("{variable} of module {name}"), object }),
+                .map(|(variable, object)| PythonVariable { name: format!("{variable} of module {name}"), object }),
         );
         if all.len() > MOST {
             break;

@@ -7,7 +7,7 @@ mod globals;
 mod pools;
 pub mod types;
 
-pub use globals::{Variable, find as variables};
+pub use globals::{PythonVariable, find as variables};
 pub use pools::find as pools;
 pub use types::Types;
 

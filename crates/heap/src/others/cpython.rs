@@ -2,11 +2,11 @@
 //! pool begins with the number of its objects in use and the class of their size. From this class the last place for an
 //! object follows.
 
-use super::{Runtime, Sight};
+use super::{RuntimeHeap, Sight};
 use crate::{Mapping, PAGE};
 
 /// The arenas of small objects.
-pub const ARENAS: Runtime = Runtime {
+pub const ARENAS: RuntimeHeap = RuntimeHeap {
     name: "CPython's arenas",
     how: "half of the memory or more is in pools that prove themselves",
     tool: "tracemalloc; sys._debugmallocstats(); or start with PYTHONMALLOC=malloc",

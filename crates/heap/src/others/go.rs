@@ -1,10 +1,10 @@
 //! Go: its heap is in arenas of 64 MiB, at multiples of 64 MiB. The unused part of an arena is mapped without access.
 
-use super::{Runtime, Sight};
+use super::{RuntimeHeap, Sight};
 use crate::{Mapping, PAGE};
 
 /// Go's heap.
-pub const HEAP: Runtime = Runtime {
+pub const HEAP: RuntimeHeap = RuntimeHeap {
     name: "Go's heap",
     how: "arenas at multiples of 64 MiB, and Go's mark in the program",
     tool: "pprof: net/http/pprof, /debug/pprof/heap",

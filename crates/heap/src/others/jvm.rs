@@ -1,11 +1,11 @@
 //! The JVM: with compressed pointers its heap is below 32 GiB (64 GiB with objects at multiples of 16). Only a program
 //! that is linked to a fixed address is there too. ZGC maps a file in memory that has a name.
 
-use super::{Runtime, Sight};
+use super::{RuntimeHeap, Sight};
 use crate::Mapping;
 
 /// The Java heap.
-pub const HEAP: Runtime = Runtime {
+pub const HEAP: RuntimeHeap = RuntimeHeap {
     name: "the JVM's heap",
     how: "libjvm.so is mapped, and memory below 64 GiB",
     tool: "jcmd PID GC.heap_info; -XX:NativeMemoryTracking=summary and jcmd PID VM.native_memory",
@@ -14,7 +14,7 @@ pub const HEAP: Runtime = Runtime {
 };
 
 /// The code that the JVM has compiled.
-pub const CODE: Runtime = Runtime {
+pub const CODE: RuntimeHeap = RuntimeHeap {
     name: "the JVM's compiled code",
     how: "libjvm.so is mapped, and memory that can be executed",
     tool: "jcmd PID Compiler.codecache",

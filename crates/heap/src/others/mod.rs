@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Mapping, MappingCount, Memory, Part};
 
 /// A runtime with its own heap.
-pub struct Runtime {
+pub struct RuntimeHeap {
     /// The name of its memory in reports, such as `Go's heap`.
     pub name: &'static str,
     /// What identifies its mappings.
@@ -29,7 +29,8 @@ pub struct Runtime {
 }
 
 /// All known runtimes.
-pub const ALL: &[&Runtime] = &[&go::HEAP, &jvm::HEAP, &jvm::CODE, &v8::HEAP, &cpython::ARENAS, &php::KEPT, &php::HEAP];
+pub const ALL: &[&RuntimeHeap] =
+    &[&go::HEAP, &jvm::HEAP, &jvm::CODE, &v8::HEAP, &cpython::ARENAS, &php::KEPT, &php::HEAP];
 
 /// The data by which a runtime is recognized.
 pub struct Sight<'a> {
@@ -108,7 +109,7 @@ pub struct Area {
 /// The areas of a process, in the order of reports. `divided` returns how many resident bytes of a mapping walks have
 /// divided.
 pub fn areas(sight: &Sight, counted: &[MappingCount], divided: &dyn Fn(&Mapping) -> u64) -> Vec<Area> {
-    let here: Vec<&Runtime> = ALL.iter().copied().filter(|runtime| (runtime.is_here)(sight)).collect();
+    let here: Vec<&RuntimeHeap> = ALL.iter().copied().filter(|runtime| (runtime.is_here)(sight)).collect();
     let programs = programs(counted);
     let mut areas: Vec<Area> = Vec::new();
     for (at, one) in counted.iter().enumerate() {
@@ -144,7 +145,7 @@ fn found(
     sight: &Sight,
     counted: &[MappingCount],
     at: usize,
-    here: &[&Runtime],
+    here: &[&RuntimeHeap],
     programs: &BTreeSet<(u64, &str)>,
 ) -> Area {
     let mapping = &counted[at].mapping;

@@ -5,11 +5,11 @@
 
 use std::collections::BTreeSet;
 
-use super::{Runtime, Sight};
+use super::{RuntimeHeap, Sight};
 use crate::Mapping;
 
 /// PHP's heap.
-pub const HEAP: Runtime = Runtime {
+pub const HEAP: RuntimeHeap = RuntimeHeap {
     name: "PHP's heap",
     how: "chunks at multiples of 2 MiB in a ring that closes, and what adjoins them",
     tool: "memory_get_usage(), php-memory-profiler; or start with USE_ZEND_ALLOC=0",
@@ -18,7 +18,7 @@ pub const HEAP: Runtime = Runtime {
 };
 
 /// The empty chunks that PHP keeps.
-pub const KEPT: Runtime = Runtime {
+pub const KEPT: RuntimeHeap = RuntimeHeap {
     name: "PHP's kept chunks",
     how: "chunks of 2 MiB in a list as long as PHP's heap counts",
     tool: "",

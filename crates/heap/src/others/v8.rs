@@ -1,11 +1,11 @@
 //! V8: its heap has pieces at multiples of 256 KiB. A piece begins with its length. Later in its header are the begin
 //! and the end of its objects.
 
-use super::{Runtime, Sight};
+use super::{RuntimeHeap, Sight};
 use crate::Mapping;
 
 /// V8's heap.
-pub const HEAP: Runtime = Runtime {
+pub const HEAP: RuntimeHeap = RuntimeHeap {
     name: "V8's heap",
     how: "pieces at multiples of 256 KiB, each with its length and bounds",
     tool: "node --inspect and a heap snapshot; process.memoryUsage(), v8.getHeapSpaceStatistics()",

@@ -1,6 +1,6 @@
 //! Limits for CI. In: a metric, how much worse it may get, a comparison. Out: whether the limit holds.
 
-use super::{Comparison, metric_percent};
+use super::{GroupComparison, metric_percent};
 use crate::metrics::{Better, Metric, Metrics};
 use allocanary_rows::error::{Error, Result};
 use allocanary_text::units::show_share;
@@ -78,7 +78,7 @@ impl MetricLimit {
     ///
     /// A single broken gate fails all, so what breaks it must be no chance among all comparisons of the family: there the
     /// interval is wider, the larger the family. All must hold, so that each is asked for its own interval.
-    pub fn judge(&self, one: &Comparison) -> Judged {
+    pub fn judge(&self, one: &GroupComparison) -> Judged {
         let is_broken = one.surely_worse(self.metric.better).is_some_and(|least| least > self.most);
         let holds = one.worsening(self.metric.better).is_some_and(|(_, most)| most <= self.most);
         match (holds, is_broken && !one.doubted) {
@@ -89,7 +89,7 @@ impl MetricLimit {
     }
 
     /// Advice on what to measure so that an undecided gate can be decided.
-    pub fn more(&self, one: &Comparison) -> String {
+    pub fn more(&self, one: &GroupComparison) -> String {
         if one.doubted {
             return "the machine was too busy to judge that: measure again when it is idle".into();
         }

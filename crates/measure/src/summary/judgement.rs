@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 
 use super::verdict::{compare_quantiles, with_family_interval};
 use super::{
-    CellKey, CellRepeats, Comparison, Judged, LEAST_SAMPLES, MARGIN, MetricLimit, Side, compare_groups, differences,
+    CellKey, CellRepeats, GroupComparison, Judged, LEAST_SAMPLES, MARGIN, MetricLimit, Side, compare_groups,
+    differences,
 };
 use crate::metrics::Metric;
 use allocanary_rows::error::{Error, Result};
@@ -20,7 +21,7 @@ pub struct Compared {
     /// The compared metric.
     pub metric: Metric,
     /// The result.
-    pub comparison: Comparison,
+    pub comparison: GroupComparison,
 }
 
 impl Compared {

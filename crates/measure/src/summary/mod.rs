@@ -38,7 +38,7 @@ pub use recommendation::{Recommendation, RecommendedStep};
 pub use section::{Chosen, Decided, Published, StudyNotes, StudySection, limit, metric_percent};
 pub use side::Side;
 pub use tail::Tail;
-pub use verdict::{Comparison, MARGIN, Verdict, compare_groups};
+pub use verdict::{GroupComparison, MARGIN, Verdict, compare_groups};
 
 use std::collections::BTreeMap;
 
@@ -86,22 +86,22 @@ pub struct Panel {
     /// One line for each candidate, in the order of the study.
     pub lines: Vec<CandidatePoints>,
     /// Every other candidate compared with the first in resident memory when idle, by line and column.
-    pub comparisons: Vec<(usize, usize, Comparison)>,
+    pub comparisons: Vec<(usize, usize, GroupComparison)>,
     /// The same comparisons in each metric of its study, and in the metrics of [`PRICE`].
-    pub in_metrics: BTreeMap<MetricName, Vec<(usize, usize, Comparison)>>,
+    pub in_metrics: BTreeMap<MetricName, Vec<(usize, usize, GroupComparison)>>,
     /// The lines with verdicts whose repeats did not alternate with those of the first line.
     pub apart: Vec<usize>,
 }
 
 impl Panel {
     /// Every other candidate compared with the first in a metric that has verdicts, by line and column.
-    pub fn comparisons_in(&self, metric: &str) -> impl Iterator<Item = &(usize, usize, Comparison)> {
+    pub fn comparisons_in(&self, metric: &str) -> impl Iterator<Item = &(usize, usize, GroupComparison)> {
         let all = if metric == "resident" { Some(&self.comparisons) } else { self.in_metrics.get(metric) };
         all.into_iter().flatten()
     }
 
     /// A candidate compared with the first in resident memory, in a metric of [`PRICE`], or in a metric of the study.
-    pub fn comparison(&self, metric: &str, line: usize, column: usize) -> Option<&Comparison> {
+    pub fn comparison(&self, metric: &str, line: usize, column: usize) -> Option<&GroupComparison> {
         let found = self.comparisons_in(metric).find(|(at, at_column, _)| (*at, *at_column) == (line, column));
         found.map(|(_, _, comparison)| comparison)
     }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Comparison, Panel};
+use super::{GroupComparison, Panel};
 use crate::metrics::Metric;
 use allocanary_rows::error::{Error, Result};
 use allocanary_text::outside::in_one_line;
@@ -78,9 +78,9 @@ pub struct Chosen {
     /// Its figure.
     pub figure: Option<f64>,
     /// What it saves; `None` of what the user has.
-    pub saving: Option<Comparison>,
+    pub saving: Option<GroupComparison>,
     /// What it costs, by metric.
-    pub price: Vec<(String, Comparison)>,
+    pub price: Vec<(String, GroupComparison)>,
     /// The limits of the price, as shares.
     pub within: Vec<(String, f64)>,
 }

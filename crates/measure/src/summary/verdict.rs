@@ -12,7 +12,7 @@ use allocanary_text::units::Unit;
 
 /// The comparison of one group with another.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Comparison {
+pub struct GroupComparison {
     /// The compared quantile of the runs; `None` for the median.
     pub quantile: Option<f64>,
     /// The old group's median, or its quantile.
@@ -42,7 +42,7 @@ pub struct Comparison {
     pub doubted: bool,
 }
 
-impl Comparison {
+impl GroupComparison {
     /// `new / old`.
     pub fn ratio(&self) -> f64 {
         stats::ratio(self.new, self.old)
@@ -52,7 +52,7 @@ impl Comparison {
     /// run. A difference that the load can explain is undecided: load can move memory by some percent, and can change a
     /// time by a factor of up to `1 + others`. An undecided comparison is doubted too if its interval leaves 1 out: a
     /// gate looks at the interval alone.
-    pub fn on_a_busy_machine(self, unit: Unit, others: f64) -> Comparison {
+    pub fn on_a_busy_machine(self, unit: Unit, others: f64) -> GroupComparison {
         let is_memory = matches!(unit, Unit::Bytes | Unit::Ratio);
         let moved = 1.0 + if is_memory { MOVED_MEMORY } else { others };
         let surely = |bound: f64| self.interval.is_some_and(|(low, high)| low > bound || high < 1.0 / bound);
@@ -62,7 +62,7 @@ impl Comparison {
             false => surely(1.0) && !surely(moved),
         };
         match self.verdict != Verdict::Equal && is_explained {
-            true => Comparison { verdict: Verdict::Undecided, doubted: true, ..self },
+            true => GroupComparison { verdict: Verdict::Undecided, doubted: true, ..self },
             false => self,
         }
     }
@@ -229,7 +229,7 @@ pub fn compare_groups<'a>(
     pairs: impl Iterator<Item = (&'a CellRepeats, &'a CellRepeats)>,
     metric: &Metric,
     margin: f64,
-) -> Vec<Comparison> {
+) -> Vec<GroupComparison> {
     let pairs: Vec<Pair> = pairs.map(|(old, new)| (old.values_of(&metric.name), new.values_of(&metric.name))).collect();
     let tests: Vec<RankTest> = pairs.iter().map(|(old, new)| rank_test(old, new)).collect();
     // A pair without figures on one side is no comparison, and must not make the others harder to see.
@@ -239,7 +239,7 @@ pub fn compare_groups<'a>(
     let mut significant = stats::false_discovery(&judged, FALSE_DISCOVERIES).into_iter();
     let median = |values: &[f64]| stats::median(values).unwrap_or(f64::NAN);
     let mut compare = |(old, new): &Pair, test: &RankTest, is_one: bool| {
-        let compared = Comparison {
+        let compared = GroupComparison {
             quantile: None,
             old: median(old),
             new: median(new),
@@ -255,7 +255,7 @@ pub fn compare_groups<'a>(
             doubted: false,
         };
         let stands = is_one && significant.next().unwrap_or(false);
-        Comparison { verdict: verdict(&compared, metric.better, stands), ..compared }
+        GroupComparison { verdict: verdict(&compared, metric.better, stands), ..compared }
     };
     pairs.iter().zip(&tests).zip(is_one.iter()).map(|((pair, test), is_one)| compare(pair, test, *is_one)).collect()
 }
@@ -266,13 +266,13 @@ pub fn compare_quantiles<'a>(
     metric: &Metric,
     q: f64,
     margin: f64,
-) -> Vec<Comparison> {
+) -> Vec<GroupComparison> {
     let pairs: Vec<Pair> = pairs.map(|(old, new)| (old.values_of(&metric.name), new.values_of(&metric.name))).collect();
     let family = pairs.iter().filter(|(old, new)| !old.is_empty() && !new.is_empty()).count().max(1);
     let compare = |(old, new): &Pair| {
         let (was, is) = quantiles::quantiles(old, new, q);
         let of_family = quantiles::ratio_interval(old, new, q, misses_in(family));
-        let compared = Comparison {
+        let compared = GroupComparison {
             quantile: Some(q),
             old: was,
             new: is,
@@ -288,28 +288,28 @@ pub fn compare_quantiles<'a>(
             doubted: false,
         };
         let stands = of_family.is_some_and(|(low, high)| low > 1.0 || high < 1.0);
-        Comparison { verdict: verdict(&compared, metric.better, stands), ..compared }
+        GroupComparison { verdict: verdict(&compared, metric.better, stands), ..compared }
     };
     pairs.iter().map(compare).collect()
 }
 
 /// The comparison of medians of these groups with the interval by which gates are broken.
 pub fn with_family_interval(
-    comparison: Comparison,
+    comparison: GroupComparison,
     old: &CellRepeats,
     new: &CellRepeats,
     metric: &Metric,
-) -> Comparison {
+) -> GroupComparison {
     let (old, new) = (old.values_of(&metric.name), new.values_of(&metric.name));
     let of_family = match misses_in(comparison.family) {
         misses if misses == MISSES => comparison.interval,
         misses => ranks::ratio_interval(old, new, misses),
     };
-    Comparison { of_family, ..comparison }
+    GroupComparison { of_family, ..comparison }
 }
 
 /// The verdict. `stands` means that the difference is significant.
-fn verdict(comparison: &Comparison, better: Better, stands: bool) -> Verdict {
+fn verdict(comparison: &GroupComparison, better: Better, stands: bool) -> Verdict {
     let Some((low, high)) = comparison.interval else { return Verdict::Undecided };
     let ratio = comparison.ratio();
     if comparison.is_within_margin() {

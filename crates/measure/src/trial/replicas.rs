@@ -11,7 +11,7 @@ use allocanary_rows::fleet::{ContainerState, Machine, NodeReport};
 use serde::Serialize;
 
 use crate::trial::estimate::mean;
-use crate::trial::target::{Target, Variable};
+use crate::trial::target::{TrialTarget, TrialVariable};
 
 /// A replica, from one start to its end.
 #[derive(Clone, Debug, Serialize)]
@@ -93,8 +93,8 @@ pub struct Replicas {
 /// changed replicas are those of the canary; without a canary, those in which all lines are in force.
 pub fn find(
     reports: &[NodeReport],
-    target: &Target,
-    lines: &[Variable],
+    target: &TrialTarget,
+    lines: &[TrialVariable],
     changed: &[String],
 ) -> Result<Replicas, String> {
     let [own, canary] = [target.workload(), target.canary()];
@@ -151,7 +151,7 @@ pub fn find(
 }
 
 /// The container: the one that the target names, or the one with the most memory.
-fn container(all: &[(&NodeReport, &ContainerState)], target: &Target) -> Result<String, String> {
+fn container(all: &[(&NodeReport, &ContainerState)], target: &TrialTarget) -> Result<String, String> {
     let mut bytes: BTreeMap<&str, u64> = BTreeMap::new();
     all.iter().for_each(|(_, row)| *bytes.entry(&row.container).or_default() += row.resident());
     let named = target.container.as_deref();
@@ -170,7 +170,7 @@ fn container(all: &[(&NodeReport, &ContainerState)], target: &Target) -> Result<
     }
 }
 
-fn mark(replicas: &mut [Replica], canary: &str, lines: &[Variable], changed: &[String]) -> Result<(), String> {
+fn mark(replicas: &mut [Replica], canary: &str, lines: &[TrialVariable], changed: &[String]) -> Result<(), String> {
     if let Some(pod) = changed.iter().find(|pod| !replicas.iter().any(|one| one.pod == **pod)) {
         let known: BTreeSet<&str> = replicas.iter().map(|one| one.pod.as_str()).collect();
         return Err(format!(
@@ -206,8 +206,8 @@ fn is_read(name: &str) -> bool {
 
 impl Replica {
     /// Whether all lines are in force. `None` if the agent cannot tell: the settings are not known, or no allocator reads such a variable.
-    pub fn in_force(&self, lines: &[Variable]) -> Option<bool> {
-        let has = |line: &Variable| {
+    pub fn in_force(&self, lines: &[TrialVariable]) -> Option<bool> {
+        let has = |line: &TrialVariable| {
             let prefix = format!("{}=", line.name);
             match self.settings.iter().find(|setting| setting.starts_with(&prefix)) {
                 Some(setting) => Some(*setting == line.line()),
@@ -258,8 +258,8 @@ mod tests {
         NodeReport { schema: SCHEMA, node: "n".into(), taken, rows, ..NodeReport::default() }
     }
 
-    fn target() -> Target {
-        Target::parse("deploy/web").unwrap()
+    fn target() -> TrialTarget {
+        TrialTarget::parse("deploy/web").unwrap()
     }
 
     fn told(replicas: &[Replica]) -> Vec<(&str, u64, usize, bool)> {
@@ -273,12 +273,13 @@ mod tests {
             report(5_000_000, vec![row("a", 1_000_000, 10, 0, &[]), row("b", 1_000_000, 10, 0, &[])]),
             report(5_000_000, vec![row("a", 1_000_000, 10, 0, &[])]),
         ];
-        let lines = Variable::parse_all("MALLOC_X=1").unwrap();
+        let lines = TrialVariable::parse_all("MALLOC_X=1").unwrap();
         let found = find(&reports, &target(), &lines, &[]).unwrap().replicas;
         assert_eq!(told(&found), [("a", 1_000_000, 1, false), ("a", 8_000_000, 1, true), ("b", 1_000_000, 2, false)]);
         // A person names a pod: its last start is the changed one.
-        let named =
-            find(&reports, &target(), &Variable::parse_all("MALLOC_Y=1").unwrap(), &["a".into()]).unwrap().replicas;
+        let named = find(&reports, &target(), &TrialVariable::parse_all("MALLOC_Y=1").unwrap(), &["a".into()])
+            .unwrap()
+            .replicas;
         assert_eq!(told(&named), told(&found));
     }
 
@@ -287,19 +288,23 @@ mod tests {
         let mut canary = row("web-allocanary-x", 5, 10, 0, &["unknown"]);
         canary.workload = "deployment/web-allocanary".into();
         let reports = [report(9_000_000, vec![row("a", 5, 10, 0, &[]), canary])];
-        let found = find(&reports, &target(), &Variable::parse_all("MALLOC_X=1").unwrap(), &[]).unwrap();
+        let found = find(&reports, &target(), &TrialVariable::parse_all("MALLOC_X=1").unwrap(), &[]).unwrap();
         assert_eq!((found.namespace.as_str(), found.container.as_str()), ("shop", "web"));
         let found = found.replicas;
         assert_eq!(told(&found), [("a", 5, 1, false), ("web-allocanary-x", 5, 1, true)]);
-        assert_eq!(found[1].in_force(&Variable::parse_all("MALLOC_X=1").unwrap()), None, "its variables are not shown");
+        assert_eq!(
+            found[1].in_force(&TrialVariable::parse_all("MALLOC_X=1").unwrap()),
+            None,
+            "its variables are not shown"
+        );
     }
 
     #[test]
     fn what_cannot_be_found_is_said_with_what_there_is() {
         let reports = [report(1, vec![row("a", 5, 10, 0, &[])])];
-        let lines = Variable::parse_all("MALLOC_X=1").unwrap();
+        let lines = TrialVariable::parse_all("MALLOC_X=1").unwrap();
         let error = |target: &str, changed: &[String]| {
-            find(&reports, &Target::parse(target).unwrap(), &lines, changed).map(|_| ()).unwrap_err()
+            find(&reports, &TrialTarget::parse(target).unwrap(), &lines, changed).map(|_| ()).unwrap_err()
         };
         assert!(error("deploy/api", &[]).contains("no replica of deployment/api"));
         assert!(error("deploy/web/side", &[]).contains("wanted one of web"));
@@ -313,15 +318,15 @@ mod tests {
     #[test]
     fn that_all_have_the_lines_is_no_trial_that_has_not_begun() {
         let all = [report(1, vec![row("a", 5, 10, 0, &["MALLOC_X=1"]), row("b", 5, 10, 0, &["MALLOC_X=1"])])];
-        let error = find(&all, &target(), &Variable::parse_all("MALLOC_X=1").unwrap(), &[]).unwrap_err();
+        let error = find(&all, &target(), &TrialVariable::parse_all("MALLOC_X=1").unwrap(), &[]).unwrap_err();
         assert!(error.contains("Wanted the other nodes"), "{error}");
     }
 
     #[test]
     fn a_variable_that_no_allocator_reads_cannot_be_seen() {
         let reports = [report(1, vec![row("a", 5, 10, 0, &["MALLOC_X=1"])])];
-        let found = find(&reports, &target(), &Variable::parse_all("PYTHONMALLOC=malloc").unwrap(), &[]).unwrap();
-        let of = |lines: &str| found.replicas[0].in_force(&Variable::parse_all(lines).unwrap());
+        let found = find(&reports, &target(), &TrialVariable::parse_all("PYTHONMALLOC=malloc").unwrap(), &[]).unwrap();
+        let of = |lines: &str| found.replicas[0].in_force(&TrialVariable::parse_all(lines).unwrap());
         assert_eq!((of("PYTHONMALLOC=malloc"), of("_RJEM_MALLOC_CONF=a:1")), (None, Some(false)));
         assert_eq!((of("MALLOC_X=1 PYTHONMALLOC=malloc"), of("MALLOC_X=1")), (None, Some(true)));
     }
@@ -329,7 +334,7 @@ mod tests {
     #[test]
     fn a_level_is_of_a_span_and_knows_the_processors_used() {
         let rows = (0..5).map(|at| report(at * 60_000, vec![row("a", 0, 10 << at, at * 30_000, &[])]));
-        let found = find(&rows.collect::<Vec<_>>(), &target(), &Variable::parse_all("MALLOC_X=1").unwrap(), &[])
+        let found = find(&rows.collect::<Vec<_>>(), &target(), &TrialVariable::parse_all("MALLOC_X=1").unwrap(), &[])
             .unwrap()
             .replicas;
         let level = found[0].level((60_000, 180_000)).unwrap();

@@ -6,7 +6,7 @@ use allocanary_sys::rng::Rng;
 use crate::trial::estimate::TrialWord;
 use crate::trial::replicas::{Replica, ReplicaSample};
 use crate::trial::verdict::judge;
-use crate::trial::{Target, Variable};
+use crate::trial::{TrialTarget, TrialVariable};
 
 /// How replicas differ.
 #[derive(Clone, Copy, Debug)]
@@ -80,8 +80,8 @@ impl Replicas {
                     .enumerate()
                     .map(|(at, log)| replica(at, CHANGE, log + own[at], if at == 0 { &lines } else { &[] })),
             );
-            let variables = [Variable { name: "MALLOC_X".into(), value: "1".into() }];
-            let trial = judge(replicas, &Target::parse(kind).unwrap(), &variables, 0.05).unwrap();
+            let variables = [TrialVariable { name: "MALLOC_X".into(), value: "1".into() }];
+            let trial = judge(replicas, &TrialTarget::parse(kind).unwrap(), &variables, 0.05).unwrap();
             assert!(trial.doubts.is_empty(), "{trial:?}");
             let found = trial.effect.unwrap();
             counts[0] += usize::from(found.low <= ratio && ratio <= found.high);

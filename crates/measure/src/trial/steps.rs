@@ -9,7 +9,7 @@ use allocanary_text::paste::{CommandLine, quoted};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::trial::target::{CANARY, Target, Variable, is_name};
+use crate::trial::target::{CANARY, TrialTarget, TrialVariable, is_name};
 
 /// A step: why, and the command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -37,9 +37,9 @@ pub const LABEL: &str = "allocanary-try";
 /// The steps: read the replicas before; give one replica the lines; read and judge (`read` and `judge` are commands); undo the change.
 /// The error names a name that Kubernetes does not allow, because a shell would interpret it.
 pub fn steps(
-    target: &Target,
+    target: &TrialTarget,
     known: &WorkloadFacts,
-    lines: &[Variable],
+    lines: &[TrialVariable],
     read: CommandLine,
     judge: CommandLine,
 ) -> Result<Vec<TrialStep>, String> {
@@ -49,7 +49,7 @@ pub fn steps(
     }
     // `valueFrom: null` removes a reference that the variable had. In a value, `$` begins a reference to another variable, and `$$`
     // means `$`.
-    let of = |one: &Variable| json!({"name": one.name, "value": one.value.replace('$', "$$"), "valueFrom": null});
+    let of = |one: &TrialVariable| json!({"name": one.name, "value": one.value.replace('$', "$$"), "valueFrom": null});
     let spec = json!({"containers": [{"name": known.container, "env": lines.iter().map(of).collect::<Vec<_>>()}]});
     let (kubectl, what) = (format!("kubectl -n {}", known.namespace), format!("{} {}", target.kind, target.name));
     let (why, change, undo) = match (target.kind.as_str(), known.pod) {
@@ -227,9 +227,10 @@ mod tests {
 
     fn steps_of(target: &str, container: &str, pod: Option<&str>) -> Result<Vec<TrialStep>, String> {
         let lines =
-            Variable::parse_all("MALLOC_ARENA_MAX=1 \"X=it's\" 'Y=$(HOME) \"allocanary-try\":\"@revision@\"'").unwrap();
+            TrialVariable::parse_all("MALLOC_ARENA_MAX=1 \"X=it's\" 'Y=$(HOME) \"allocanary-try\":\"@revision@\"'")
+                .unwrap();
         let known = WorkloadFacts { namespace: "shop", container, pod };
-        steps(&Target::parse(target).unwrap(), &known, &lines, CommandLine::new("read"), CommandLine::new("judge"))
+        steps(&TrialTarget::parse(target).unwrap(), &known, &lines, CommandLine::new("read"), CommandLine::new("judge"))
     }
 
     /// The change, and its undo.

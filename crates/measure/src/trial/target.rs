@@ -4,7 +4,7 @@ use serde::Serialize;
 
 /// A workload, in the form in which `allocanary fleet` prints it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct TrialTarget {
     /// Its namespace; `None` if any namespace may have it.
     pub namespace: Option<String>,
     /// `deployment`, `statefulset`, `daemonset`.
@@ -17,7 +17,7 @@ pub struct Target {
 
 /// A variable that the changed replica gets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Variable {
+pub struct TrialVariable {
     /// Its name.
     pub name: String,
     /// Its value.
@@ -39,9 +39,9 @@ pub fn is_name(word: &str) -> bool {
     !word.is_empty() && word.len() <= 253 && word.bytes().all(plain) && !word.starts_with('-')
 }
 
-impl Target {
+impl TrialTarget {
     /// Parses `[NAMESPACE/]KIND/NAME[/CONTAINER]`. The error says what was wanted.
-    pub fn parse(text: &str) -> Result<Target, String> {
+    pub fn parse(text: &str) -> Result<TrialTarget, String> {
         let wanted = || {
             format!(
                 "`{text}`: wanted [NAMESPACE/]KIND/NAME[/CONTAINER], such as shop/deployment/web, where KIND is deployment, statefulset or daemonset"
@@ -64,7 +64,7 @@ impl Target {
         let namespace = (at == 1).then(|| words[0].to_string());
         let is_sound = [Some(*name), namespace.as_deref(), container.as_deref()].into_iter().flatten().all(is_name);
         match is_sound {
-            true => Ok(Target { namespace, kind: kind.into(), name: (*name).into(), container }),
+            true => Ok(TrialTarget { namespace, kind: kind.into(), name: (*name).into(), container }),
             false => Err(wanted()),
         }
     }
@@ -80,24 +80,24 @@ impl Target {
     }
 }
 
-impl Variable {
+impl TrialVariable {
     /// Parses `NAME=VALUE`, separated by spaces. A value with spaces must be in quotes: `'A=b c'` or `A="b c"`.
-    pub fn parse_all(text: &str) -> Result<Vec<Variable>, String> {
-        let variables: Vec<Variable> =
-            words(text)?.iter().map(|word| Variable::parse(word)).collect::<Result<_, _>>()?;
+    pub fn parse_all(text: &str) -> Result<Vec<TrialVariable>, String> {
+        let variables: Vec<TrialVariable> =
+            words(text)?.iter().map(|word| TrialVariable::parse(word)).collect::<Result<_, _>>()?;
         match variables.is_empty() {
             true => Err("--env: wanted NAME=VALUE, such as MALLOC_ARENA_MAX=2, found nothing".into()),
             false => Ok(variables),
         }
     }
 
-    fn parse(word: &str) -> Result<Variable, String> {
+    fn parse(word: &str) -> Result<TrialVariable, String> {
         let plain = |name: &str| {
             let all = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte));
             all && name.bytes().next().is_some_and(|first| !first.is_ascii_digit())
         };
         match word.split_once('=') {
-            Some((name, value)) if plain(name) => Ok(Variable { name: name.into(), value: value.into() }),
+            Some((name, value)) if plain(name) => Ok(TrialVariable { name: name.into(), value: value.into() }),
             _ => Err(format!("--env: wanted NAME=VALUE, such as MALLOC_ARENA_MAX=2, found `{word}`")),
         }
     }
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     fn told(text: &str) -> Option<(Option<String>, String, Option<String>)> {
-        let one = Target::parse(text).ok()?;
+        let one = TrialTarget::parse(text).ok()?;
         Some((one.namespace.clone(), one.workload(), one.container))
     }
 
@@ -151,14 +151,16 @@ mod tests {
         for bad in
             ["web", "deployment/", "job/x", "a/b", "deployment/we;b", "deployment/$(x)", "a/b/c/d/e", "deploy/-x"]
         {
-            assert!(Target::parse(bad).unwrap_err().contains("wanted [NAMESPACE/]"), "{bad}");
+            assert!(TrialTarget::parse(bad).unwrap_err().contains("wanted [NAMESPACE/]"), "{bad}");
         }
-        assert_eq!(Target::parse("deploy/web").unwrap().canary(), "deployment/web-allocanary");
+        assert_eq!(TrialTarget::parse("deploy/web").unwrap().canary(), "deployment/web-allocanary");
     }
 
     #[test]
     fn lines_are_variables_and_quotes_keep_spaces() {
-        let of = |text: &str| Variable::parse_all(text).map(|all| all.iter().map(Variable::line).collect::<Vec<_>>());
+        let of = |text: &str| {
+            TrialVariable::parse_all(text).map(|all| all.iter().map(TrialVariable::line).collect::<Vec<_>>())
+        };
         assert_eq!(of("A=1  B_2=x=y").unwrap(), ["A=1", "B_2=x=y"]);
         assert_eq!(of("'A=b c' D=\"e 'f\" G=").unwrap(), ["A=b c", "D=e 'f", "G="]);
         for bad in ["", "A", "1A=2", "A=1 b", "A='x", "=1", "a b=1"] {

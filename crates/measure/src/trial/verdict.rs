@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::trial::estimate::{MemoryShare, TrialWord, effect, mean};
 use crate::trial::replicas::{Replica, ReplicaMemory};
-use crate::trial::target::{Target, Variable};
+use crate::trial::target::{TrialTarget, TrialVariable};
 
 /// The result of a trial.
 #[derive(Clone, Debug, Serialize)]
@@ -101,7 +101,12 @@ const TRAFFIC: f64 = 1.25;
 const IDLE: f64 = 0.005;
 
 /// The verdict. The error says what is missing.
-pub fn judge(replicas: Vec<Replica>, target: &Target, lines: &[Variable], margin: f64) -> Result<Trial, String> {
+pub fn judge(
+    replicas: Vec<Replica>,
+    target: &TrialTarget,
+    lines: &[TrialVariable],
+    margin: f64,
+) -> Result<Trial, String> {
     let changed = || replicas.iter().filter(|one| one.changed);
     let ends = |one: &Replica| Some((one.begun()?, one.readings.last()?.taken));
     let (Some(since), Some(until)) = (
@@ -175,12 +180,12 @@ fn is_alike(age: u64, other: u64) -> bool {
 }
 
 /// What the data of a replica belong to: its pod's name, which a restarted pod keeps, or its node.
-fn place<'a>(target: &Target, pod: &'a str, node: &'a str) -> &'a str {
+fn place<'a>(target: &TrialTarget, pod: &'a str, node: &'a str) -> &'a str {
     if target.kind == "daemonset" { node } else { pod }
 }
 
 /// The effect, by differences or by levels.
-fn compare(members: &[Member], target: &Target, doubts: &mut Vec<String>) -> (Compared, Option<MemoryShare>) {
+fn compare(members: &[Member], target: &TrialTarget, doubts: &mut Vec<String>) -> (Compared, Option<MemoryShare>) {
     let after = |part: ReplicaRole| {
         members.iter().filter(move |one| one.part == part).filter_map(|one| Some((one, one.after?.log)))
     };
@@ -224,8 +229,8 @@ fn compare(members: &[Member], target: &Target, doubts: &mut Vec<String>) -> (Co
 /// Whether the lines are in force in the changed replicas, and in no other.
 fn settings(
     replicas: &[Replica],
-    target: &Target,
-    lines: &[Variable],
+    target: &TrialTarget,
+    lines: &[TrialVariable],
     span: (u64, u64),
     doubts: &mut Vec<String>,
     notes: &mut Vec<String>,

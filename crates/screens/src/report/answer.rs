@@ -8,7 +8,7 @@ use crate::draw::{Answer, Pasted};
 use crate::report::lines::Lines;
 use allocanary_measure::metrics::Better;
 use allocanary_measure::summary::{
-    Axis, Comparison, Decided, Findings, LEAST_SAMPLES, MedianEstimate, Panel, Recommendation, RecommendedStep,
+    Axis, Decided, Findings, GroupComparison, LEAST_SAMPLES, MedianEstimate, Panel, Recommendation, RecommendedStep,
     StudySection, Verdict,
 };
 
@@ -132,7 +132,7 @@ fn sentence(section: &StudySection, panel: &Panel, found: &Recommendation) -> Op
                 let verdict = found.saving(panel, best).map_or(String::new(), |one| format!(", {}", brief(one)));
                 let what = if section.within.is_empty() { "the" } else { "without the limits the" };
                 text.push_str(&format!("; {what} {most} has {}, {}{verdict}", panel.lines[best].name(), figure(best)));
-                let undecided = |one: &&Comparison| one.verdict == Verdict::Undecided && one.interval.is_some();
+                let undecided = |one: &&GroupComparison| one.verdict == Verdict::Undecided && one.interval.is_some();
                 if let Some(one) = found.saving(panel, best).filter(undecided) {
                     text.push_str(&format!("; {}", words::what_would_decide(one)));
                 }
@@ -178,7 +178,7 @@ fn within(section: &StudySection) -> String {
 }
 
 /// `worse +52 %`, `equal`, `undecided`; and the spikes.
-fn brief(compared: &Comparison) -> String {
+fn brief(compared: &GroupComparison) -> String {
     let verdict = match compared.verdict {
         verdict @ (Verdict::Equal | Verdict::Undecided) => verdict.text().into(),
         verdict => format!("{} {}", verdict.text(), words::change(compared.ratio())),
@@ -187,7 +187,7 @@ fn brief(compared: &Comparison) -> String {
 }
 
 /// `better -40 % [-41, -39]`.
-fn sure(compared: &Comparison) -> String {
+fn sure(compared: &GroupComparison) -> String {
     format!("{} {}", compared.verdict.text(), words::with_interval(compared))
 }
 

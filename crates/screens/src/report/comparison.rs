@@ -10,7 +10,7 @@ mod markdown;
 
 use super::table::{self, NarrowFigure};
 use super::words;
-use allocanary_measure::summary::{Axis, CellKey, Compared, Comparison, Verdict};
+use allocanary_measure::summary::{Axis, CellKey, Compared, GroupComparison, Verdict};
 use allocanary_rows::Candidate;
 use allocanary_text::outside::TerminalStyle;
 use allocanary_text::units::show_share;
@@ -21,7 +21,7 @@ pub use json::json;
 pub use markdown::markdown;
 
 /// `+13 % [-12 %, +40 %], n 10`.
-pub fn found(comparison: &Comparison) -> String {
+pub fn found(comparison: &GroupComparison) -> String {
     format!("{}, {}", words::changed(comparison), words::count_of(comparison))
 }
 

@@ -3,7 +3,7 @@
 
 use super::words;
 use allocanary_measure::metrics::Metric;
-use allocanary_measure::summary::{Comparison, Panel, Point, StudySection, Verdict};
+use allocanary_measure::summary::{GroupComparison, Panel, Point, StudySection, Verdict};
 
 /// The candidates of one workload at one column.
 pub struct FigureBlock {
@@ -143,7 +143,7 @@ fn figure(panel: &Panel, line: usize, column: usize, metric: &Metric) -> Candida
     }
 }
 
-fn mark(comparison: &Comparison) -> &'static str {
+fn mark(comparison: &GroupComparison) -> &'static str {
     match comparison.verdict {
         Verdict::Undecided => "?",
         Verdict::Equal => "=",

@@ -13,7 +13,7 @@ use textwrap::core::display_width;
 use super::{figures, words};
 use crate::report::format::ReportFormat;
 use allocanary_measure::metrics::{Metric, metric_of_all};
-use allocanary_measure::summary::{Comparison, Findings, Panel, StudySection, Verdict};
+use allocanary_measure::summary::{Findings, GroupComparison, Panel, StudySection, Verdict};
 use allocanary_text::outside::TerminalStyle;
 use allocanary_text::units::Unit;
 
@@ -293,7 +293,7 @@ fn verdicts(panel: &Panel, look: &TerminalStyle) -> String {
 }
 
 /// A verdict in its colour. Its number of samples is shown if it differs from the table's `common` one.
-pub fn verdict_cell(comparison: &Comparison, common: Option<&str>, look: &TerminalStyle) -> Cell {
+pub fn verdict_cell(comparison: &GroupComparison, common: Option<&str>, look: &TerminalStyle) -> Cell {
     let n = words::count_of(comparison);
     let said = common == Some(n.as_str()) || comparison.interval.is_none();
     let n = if said { String::new() } else { format!("\n{n}") };

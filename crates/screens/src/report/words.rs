@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use allocanary_measure::metrics::Metric;
 use allocanary_measure::summary::{
-    Axis, CandidatePoints, Comparison, Findings, LEAST_SAMPLES, MedianEstimate, Panel, StudySection, Verdict,
+    Axis, CandidatePoints, Findings, GroupComparison, LEAST_SAMPLES, MedianEstimate, Panel, StudySection, Verdict,
 };
 use allocanary_text::units::Unit;
 
@@ -93,7 +93,7 @@ pub fn change(ratio: f64) -> String {
 }
 
 /// `worse: 3.1x [2.9x, 3.3x]`.
-pub fn verdict(comparison: &Comparison) -> String {
+pub fn verdict(comparison: &GroupComparison) -> String {
     let text = comparison.verdict.text();
     match comparison.interval {
         None => format!("{text}: too few samples, {}", count_of(comparison)),
@@ -109,7 +109,7 @@ pub const SPIKES: &str = "A spike is a run beyond all of the other side's by mor
                           from their median. Medians do not show it; a gate on a quantile, such as --gate peak.p90=5%, does.";
 
 /// `spikes in 8 of 40`, or `spikes gone, 8 of 40`; `None` if none are shown.
-pub fn spikes(comparison: &Comparison) -> Option<String> {
+pub fn spikes(comparison: &GroupComparison) -> Option<String> {
     match (comparison.spikes(), comparison.spikes_gone()) {
         (Some(runs), _) => Some(format!("spikes in {runs} of {}", comparison.n.1)),
         (None, Some(runs)) => Some(format!("spikes gone, {runs} of {}", comparison.n.0)),
@@ -118,7 +118,7 @@ pub fn spikes(comparison: &Comparison) -> Option<String> {
 }
 
 /// `3.1x [2.9x, 3.3x]`, or `from 0 to 3`.
-pub fn changed(comparison: &Comparison) -> String {
+pub fn changed(comparison: &GroupComparison) -> String {
     if let Some(risen) = risen_from_zero(comparison) {
         return format!("from {risen}");
     }
@@ -127,12 +127,12 @@ pub fn changed(comparison: &Comparison) -> String {
 }
 
 /// `0 to 3`: a rise from zero has no ratio.
-fn risen_from_zero(comparison: &Comparison) -> Option<String> {
+fn risen_from_zero(comparison: &GroupComparison) -> Option<String> {
     (comparison.old == 0.0 && comparison.new > 0.0).then(|| format!("0 to {}", comparison.new))
 }
 
 /// `worse 3.1x` above its interval, and spikes below it. For equal and undecided verdicts only the interval is shown.
-pub fn short_verdict(comparison: &Comparison) -> String {
+pub fn short_verdict(comparison: &GroupComparison) -> String {
     let Some((low, high)) = comparison.interval else {
         return format!("{}\n{}", comparison.verdict.text(), count_of(comparison));
     };
@@ -148,7 +148,7 @@ pub fn short_verdict(comparison: &Comparison) -> String {
 }
 
 /// `-40 % [-41, -39]`.
-pub fn with_interval(comparison: &Comparison) -> String {
+pub fn with_interval(comparison: &GroupComparison) -> String {
     let interval = comparison.interval.map(|(low, high)| format!(" [{}, {}]", brief(low), brief(high)));
     match risen_from_zero(comparison) {
         Some(risen) => format!("from {risen}"),
@@ -157,7 +157,7 @@ pub fn with_interval(comparison: &Comparison) -> String {
 }
 
 /// What would decide an undecided comparison: a number of repeats, an idle machine, or nothing.
-pub fn what_would_decide(comparison: &Comparison) -> String {
+pub fn what_would_decide(comparison: &GroupComparison) -> String {
     match comparison.repeats_to_decide() {
         Some(repeats) => format!("about {repeats} repeats would decide (--repeats {repeats})"),
         None if comparison.doubted => "the machine was too busy to judge: measure again when it is idle".into(),
@@ -167,8 +167,8 @@ pub fn what_would_decide(comparison: &Comparison) -> String {
 
 /// The number of repeats that would decide the undecided comparisons, those that no number would decide, and whether
 /// the equal ones have too few samples to show spikes. `None` if all are decided.
-pub fn repeats<'a>(comparisons: impl Iterator<Item = (String, &'a Comparison)>) -> Option<String> {
-    let comparisons: Vec<(String, &Comparison)> = comparisons.collect();
+pub fn repeats<'a>(comparisons: impl Iterator<Item = (String, &'a GroupComparison)>) -> Option<String> {
+    let comparisons: Vec<(String, &GroupComparison)> = comparisons.collect();
     let tail = comparisons.iter().filter_map(|(_, one)| one.repeats_to_see_spikes()).max();
     let tail = tail.map(|repeats| {
         format!("Tail: undecided where equal, {repeats} repeats would exclude spikes in a fifth of the runs.")
@@ -177,7 +177,7 @@ pub fn repeats<'a>(comparisons: impl Iterator<Item = (String, &'a Comparison)>) 
     (!said.is_empty()).then(|| said.join(" "))
 }
 
-fn to_decide<'a>(comparisons: impl Iterator<Item = (String, &'a Comparison)>) -> Option<String> {
+fn to_decide<'a>(comparisons: impl Iterator<Item = (String, &'a GroupComparison)>) -> Option<String> {
     let undecided = comparisons.filter(|(_, one)| one.verdict == Verdict::Undecided && one.n.0.min(one.n.1) > 0);
     let (mut repeats, mut spread, mut doubted) = (Vec::new(), Vec::new(), Vec::new());
     for (name, one) in undecided {
@@ -217,7 +217,7 @@ fn some(names: &[String]) -> String {
 }
 
 /// The number of compared samples: `n=5`, or `n=5,3` if the two sides differ.
-pub fn count_of(comparison: &Comparison) -> String {
+pub fn count_of(comparison: &GroupComparison) -> String {
     match comparison.n {
         (old, new) if old == new => format!("n={old}"),
         (old, new) => format!("n={old},{new}"),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use allocanary_measure::trial::Variable;
+use allocanary_measure::trial::TrialVariable;
 use allocanary_measure::trial::estimate::TrialWord;
 use allocanary_measure::trial::steps::TrialStep;
 use allocanary_measure::trial::verdict::{Compared, Member, ReplicaRole, Trial};
@@ -23,9 +23,9 @@ pub fn steps(steps: &[TrialStep], look: &TerminalStyle) -> String {
 }
 
 /// The verdict.
-pub fn verdict(trial: &Trial, name: &str, lines: &[Variable], look: &TerminalStyle) -> String {
+pub fn verdict(trial: &Trial, name: &str, lines: &[TrialVariable], look: &TerminalStyle) -> String {
     let width = usize::from(look.width);
-    let set = lines.iter().map(Variable::line).collect::<Vec<_>>().join(" ");
+    let set = lines.iter().map(TrialVariable::line).collect::<Vec<_>>().join(" ");
     let mut out = format!("{}\n", wrapped(&harmless(&format!("{name} with {set}: {}", trial.word.text())), width));
     let paragraph = |text: &str| format!("\n{}\n", wrapped(&harmless(text), width));
     out.push_str(&paragraph(&answer(trial)));
@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn a_verdict_is_eighty_columns_wide_and_has_its_interval_and_doubts() {
         let look = TerminalStyle { color: false, width: 80 };
-        let lines = Variable::parse_all("MALLOC_ARENA_MAX=1").unwrap();
+        let lines = TrialVariable::parse_all("MALLOC_ARENA_MAX=1").unwrap();
         let text = verdict(&trial(TrialWord::Better, &[]), "shop/deployment/web/web", &lines, &look);
         assert!(text.starts_with("shop/deployment/web/web with MALLOC_ARENA_MAX=1: better\n"), "{text}");
         let flat = text.replace('\n', " ");

@@ -10,7 +10,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use crate::search::whole::{FINAL, Measure, Rows, Searched};
-use crate::session::{Earlier, Ending, Executor, Left, RowsFile, Session, Study, StudyFile, Target, other_file, plan};
+use crate::session::{
+    Earlier, Ending, Executor, Left, RowsFile, Session, Study, StudyFile, StudyFiles, other_file, plan,
+};
 use allocanary_measure::metrics::Metrics;
 use allocanary_measure::rows;
 use allocanary_measure::summary::{CellRepeats, Conditions, Findings, Fold, StudyNotes, differing};
@@ -90,7 +92,7 @@ impl<'a> Cells<'a> {
     /// Reads the existing rows.
     pub fn new(
         job: SearchJob<'a>,
-        target: &Target,
+        target: &StudyFiles,
         store: RowsFile,
         watch: &'a mut dyn SearchProgress,
     ) -> Result<Cells<'a>> {

@@ -2,7 +2,9 @@
 //! verdicts that are corrected for the number of finalists, and which finalist to recommend, if any.
 
 use allocanary_measure::metrics::{Better, Metric, MetricName};
-use allocanary_measure::summary::{CellRepeats, Comparison, MARGIN, MISSES, Verdict, compare_groups, ratio_interval};
+use allocanary_measure::summary::{
+    CellRepeats, GroupComparison, MARGIN, MISSES, Verdict, compare_groups, ratio_interval,
+};
 use allocanary_rows::Candidate;
 
 use crate::search::goal::{Goal, Guard};
@@ -17,7 +19,7 @@ pub struct Finalist {
     pub candidate: Candidate,
     /// The comparison in the objective. Its interval is wide enough for the best of all finalists: whichever is chosen,
     /// 95 % of the intervals contain the true ratio (Bonferroni).
-    pub objective: Comparison,
+    pub objective: GroupComparison,
     /// Whether the difference in the objective is significant among all finalists (Holm).
     pub significant: bool,
     /// How many of its runs failed, in races and proof, and how many of the present candidate's.
@@ -25,7 +27,7 @@ pub struct Finalist {
     /// Whether a larger share of its runs failed than of the present candidate's.
     pub fails_more: bool,
     /// The comparison in each guard, in the order of the goal.
-    pub guards: Vec<(MetricName, Comparison, Standing)>,
+    pub guards: Vec<(MetricName, GroupComparison, Standing)>,
 }
 
 /// The state of a guard.
@@ -51,7 +53,7 @@ impl Finalist {
     pub fn is_in_doubt(&self, goal: &Goal) -> bool {
         let guards = || self.guards.iter().zip(&goal.guards);
         let exceeded = || guards().filter(|((_, _, standing), _)| *standing == Standing::Exceeded);
-        let by_chance = |((_, compared, _), guard): (&(_, Comparison, Standing), &Guard)| {
+        let by_chance = |((_, compared, _), guard): (&(_, GroupComparison, Standing), &Guard)| {
             compared.worsening(guard.metric.better).is_some_and(|(least, _)| least <= guard.share)
         };
         self.is_better() && exceeded().count() > 0 && exceeded().all(by_chance)
@@ -93,7 +95,7 @@ pub fn prove(goal: &Goal, present: &CellRepeats, finalists: &[(Candidate, &CellR
     }
     let p_values: Vec<f64> = objective.iter().map(|comparison| comparison.p).collect();
     let significant = holm(&p_values, ERRORS);
-    let guards: Vec<Vec<Comparison>> = goal.guards.iter().map(|guard| compared(&guard.metric, MARGIN)).collect();
+    let guards: Vec<Vec<GroupComparison>> = goal.guards.iter().map(|guard| compared(&guard.metric, MARGIN)).collect();
     let finalist = |at: usize| Finalist {
         candidate: finalists[at].0.clone(),
         objective: objective[at],
@@ -112,7 +114,7 @@ pub fn prove(goal: &Goal, present: &CellRepeats, finalists: &[(Candidate, &CellR
     (0..finalists.len()).map(finalist).collect()
 }
 
-fn standing(share: f64, better: Better, comparison: &Comparison) -> Standing {
+fn standing(share: f64, better: Better, comparison: &GroupComparison) -> Standing {
     let middle = if better == Better::Higher { 1.0 - comparison.ratio() } else { comparison.ratio() - 1.0 };
     match comparison.worsening(better) {
         _ if middle.is_nan() || middle > share => Standing::Exceeded,

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::session::Target;
+use crate::session::StudyFiles;
 use allocanary_measure::rows;
 use allocanary_rows::Cell;
 use allocanary_rows::description::Description;
@@ -26,7 +26,7 @@ impl Earlier {
     /// Reads the rows of the target; nothing if there are none, or if they cannot be read again. `builds` are those of
     /// the user's files as they are now.
     pub fn read<'a>(
-        target: &Target,
+        target: &StudyFiles,
         planned: impl Iterator<Item = &'a Cell> + Clone,
         cells: &[Description],
         builds: &BTreeMap<String, String>,

@@ -5,12 +5,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::session::Studies;
-use crate::session::Target;
+use crate::session::StudyFiles;
 use allocanary_rows::error::{Error, Result};
 use allocanary_sys::private;
 
 /// Writes the study, if the target is a folder.
-pub fn keep(target: &Target, group: &Studies) -> Result<()> {
+pub fn keep(target: &StudyFiles, group: &Studies) -> Result<()> {
     match place(target) {
         // An unchanged file is not rewritten: on a full disk this would lose it.
         Some(path) if !says(&path, group) => private::replace(&path, group.to_toml().as_bytes())
@@ -22,8 +22,8 @@ pub fn keep(target: &Target, group: &Studies) -> Result<()> {
 
 /// Fails if a folder has a study or one of `written`, the files of the answer, but no rows: then these files are the user's,
 /// and must not be overwritten.
-pub fn check(target: &Target, group: &Studies, written: &[&str]) -> Result<()> {
-    let (Target::Folder(folder), Some(study)) = (target, place(target)) else { return Ok(()) };
+pub fn check(target: &StudyFiles, group: &Studies, written: &[&str]) -> Result<()> {
+    let (StudyFiles::Folder(folder), Some(study)) = (target, place(target)) else { return Ok(()) };
     if folder.join("samples.jsonl").metadata().is_ok_and(|rows| rows.len() > 0) {
         return Ok(());
     }
@@ -42,7 +42,7 @@ pub fn check(target: &Target, group: &Studies, written: &[&str]) -> Result<()> {
 
 /// Fails if the rows in a folder are of another study. The error names the field of the study that differs, which a row
 /// does not have.
-pub fn compare(target: &Target, group: &Studies) -> Result<()> {
+pub fn compare(target: &StudyFiles, group: &Studies) -> Result<()> {
     let Some(path) = place(target).filter(|path| path.exists()) else { return Ok(()) };
     match group.differs_from(&Studies::read(&path)?)? {
         None => Ok(()),
@@ -54,15 +54,15 @@ pub fn compare(target: &Target, group: &Studies) -> Result<()> {
 }
 
 /// Whether the program of the study in a folder may write another output in each run; `None` without such a study.
-pub fn any_output(target: &Target) -> Result<Option<bool>> {
+pub fn any_output(target: &StudyFiles) -> Result<Option<bool>> {
     let Some(path) = place(target).filter(|path| path.exists()) else { return Ok(None) };
     let study = Studies::read(&path)?.0.into_iter().next();
     Ok(study.and_then(|study| study.program).map(|program| program.any_output))
 }
 
-fn place(target: &Target) -> Option<PathBuf> {
+fn place(target: &StudyFiles) -> Option<PathBuf> {
     match target {
-        Target::Folder(folder) => Some(folder.join("study.toml")),
+        StudyFiles::Folder(folder) => Some(folder.join("study.toml")),
         _ => None,
     }
 }

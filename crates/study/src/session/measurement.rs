@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::{Earlier, Ending, Executor, Session, kept};
 use crate::session::{MOST_CELLS, Studies, Study, plan, too_many};
-use crate::session::{RowsFile, Target};
+use crate::session::{RowsFile, StudyFiles};
 use allocanary_rows::Cell;
 use allocanary_rows::description::Description;
 use allocanary_rows::error::{Error, Result};
@@ -63,7 +63,7 @@ pub struct Measurement<'a> {
     /// What runs a cell.
     pub executor: &'a dyn Executor,
     /// Where to write the rows.
-    pub target: &'a Target,
+    pub target: &'a StudyFiles,
     /// Whether the target may already have rows.
     pub resume: bool,
     /// The command line, for the rows.
@@ -87,7 +87,7 @@ pub struct Measured {
     /// The rows.
     pub store: RowsFile,
     /// The target, which has a folder now.
-    pub target: Target,
+    pub target: StudyFiles,
     /// How the studies ended; an error if a row could not be written.
     pub ended: Result<StudiesEnd>,
     /// The rows with a failure.

@@ -14,7 +14,7 @@ use allocanary_sys::{private, sys};
 
 /// The place of a study's files.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Target {
+pub enum StudyFiles {
     /// A folder with `samples.jsonl`, `study.toml` and `report.html`.
     Folder(PathBuf),
     /// Only rows, to a file or a device.
@@ -26,10 +26,10 @@ pub enum Target {
     Fresh(String),
 }
 
-impl Target {
+impl StudyFiles {
     /// The target of a user's `--out-dir`. A file is refused, and so is a new name that looks like one: it was meant for
     /// `--output`.
-    pub fn folder(path: &Path) -> Result<Target> {
+    pub fn folder(path: &Path) -> Result<StudyFiles> {
         let refused = |found: &str| {
             let text = format!("--out-dir {}: wanted a folder, found {found}", path.display());
             Err(Error::Input(text + ": --output FILE writes the rows alone"))
@@ -40,13 +40,13 @@ impl Target {
             }
             Ok(meta) if !meta.is_dir() => refused("a file"),
             Err(_) if has_extension(path, &["jsonl"]) || has_extension(path, &OTHERS) => refused("the name of a file"),
-            _ => Ok(Target::Folder(path.into())),
+            _ => Ok(StudyFiles::Folder(path.into())),
         }
     }
 
     /// The target of a user's `--output`: `-`, a file of rows, or a device. A name of another kind of file is refused,
     /// because rows would be appended to it.
-    pub fn file(output: &str) -> Result<Target> {
+    pub fn file(output: &str) -> Result<StudyFiles> {
         let path = PathBuf::from(output);
         let refused = |found: &str, instead: &str| {
             let text = format!("--output {output}: {found}: name a file of rows (*.jsonl) or -; {instead}");
@@ -54,7 +54,7 @@ impl Target {
         };
         const REPORT: &str = "`allocanary report ROWS --format csv --output FILE` writes other formats";
         match path.metadata() {
-            _ if output == "-" => Ok(Target::Stdout),
+            _ if output == "-" => Ok(StudyFiles::Stdout),
             _ if output.is_empty() => {
                 Err(Error::Input("--output: wanted a file of rows (*.jsonl) or -, found an empty name".into()))
             }
@@ -63,27 +63,27 @@ impl Target {
                 refused("an empty file that is not named as rows are", REPORT)
             }
             Err(_) if has_extension(&path, &OTHERS) => refused("rows are written in one format only", REPORT),
-            _ => Ok(Target::Rows(path)),
+            _ => Ok(StudyFiles::Rows(path)),
         }
     }
 
     /// The flag that names such a target.
     fn flag(&self) -> &'static str {
         match self {
-            Target::Folder(_) | Target::Fresh(_) => "--out-dir",
-            Target::Rows(_) | Target::Stdout => "--output",
+            StudyFiles::Folder(_) | StudyFiles::Fresh(_) => "--out-dir",
+            StudyFiles::Rows(_) | StudyFiles::Stdout => "--output",
         }
     }
 
-    /// This target. A [`Target::Fresh`] becomes a new folder: `allocanary-out/NAME-N` with the first free N.
-    pub fn make(self) -> Result<Target> {
-        let Target::Fresh(name) = &self else { return Ok(self) };
+    /// This target. A [`StudyFiles::Fresh`] becomes a new folder: `allocanary-out/NAME-N` with the first free N.
+    pub fn make(self) -> Result<StudyFiles> {
+        let StudyFiles::Fresh(name) = &self else { return Ok(self) };
         let parent = Path::new("allocanary-out");
         private::make_folder(parent).map_err(|error| Error::file(parent, "making the output folder", error))?;
         for number in 1..1_000_000 {
             let path = parent.join(format!("{name}-{number}"));
             match private::new_folder(&path) {
-                Ok(()) => return Ok(Target::Folder(path)),
+                Ok(()) => return Ok(StudyFiles::Folder(path)),
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(Error::file(path, "making the output folder", error)),
             }
@@ -94,18 +94,18 @@ impl Target {
     /// Its name for the user.
     pub fn name(&self) -> String {
         match self {
-            Target::Folder(path) | Target::Rows(path) => path.display().to_string(),
-            Target::Stdout => "standard output".into(),
-            Target::Fresh(name) => name.clone(),
+            StudyFiles::Folder(path) | StudyFiles::Rows(path) => path.display().to_string(),
+            StudyFiles::Stdout => "standard output".into(),
+            StudyFiles::Fresh(name) => name.clone(),
         }
     }
 
     /// The file of rows, if it can be read again.
     pub fn rows(&self) -> Option<PathBuf> {
         match self {
-            Target::Folder(folder) => Some(folder.join("samples.jsonl")),
-            Target::Rows(path) => path.is_file().then(|| path.clone()),
-            Target::Stdout | Target::Fresh(_) => None,
+            StudyFiles::Folder(folder) => Some(folder.join("samples.jsonl")),
+            StudyFiles::Rows(path) => path.is_file().then(|| path.clone()),
+            StudyFiles::Stdout | StudyFiles::Fresh(_) => None,
         }
     }
 }
@@ -150,28 +150,28 @@ impl Left {
 impl RowsFile {
     /// Opens the target's rows for appending. With `resume` the file may already have rows. Nothing is ever
     /// overwritten.
-    pub fn open(target: &Target, resume: bool) -> Result<RowsFile> {
+    pub fn open(target: &StudyFiles, resume: bool) -> Result<RowsFile> {
         let name = match target {
-            Target::Folder(folder) => {
+            StudyFiles::Folder(folder) => {
                 private::make_folder(folder).map_err(|error| Error::file(folder, "making the output folder", error))?;
                 folder.join("samples.jsonl")
             }
-            Target::Rows(path) => path.clone(),
-            Target::Stdout => PathBuf::from("standard output"),
-            Target::Fresh(name) => return Err(Error::Input(format!("the folder for {name} was never made"))),
+            StudyFiles::Rows(path) => path.clone(),
+            StudyFiles::Stdout => PathBuf::from("standard output"),
+            StudyFiles::Fresh(name) => return Err(Error::Input(format!("the folder for {name} was never made"))),
         };
         let opening = |error| Error::file(&name, "opening for rows", error);
         // A row has the program's command line, its variables and the last lines of one that failed. A file that the user
         // names is made as any other.
-        let mode = if matches!(target, Target::Folder(_)) { 0o600 } else { 0o644 };
+        let mode = if matches!(target, StudyFiles::Folder(_)) { 0o600 } else { 0o644 };
         let open = |read| private::open_to_append(&name, read, mode);
         let mut out = match target {
             // A copy of the descriptor instead of a path: standard output may be a socket, or another user's pipe.
-            Target::Stdout => File::from(std::io::stdout().as_fd().try_clone_to_owned().map_err(opening)?),
+            StudyFiles::Stdout => File::from(std::io::stdout().as_fd().try_clone_to_owned().map_err(opening)?),
             // A device may allow only writing.
             _ => open(true).or_else(|_| open(false)).map_err(opening)?,
         };
-        let file = out.metadata().ok().filter(|meta| meta.is_file() && *target != Target::Stdout);
+        let file = out.metadata().ok().filter(|meta| meta.is_file() && *target != StudyFiles::Stdout);
         // On a file system without locks the study runs without a lock.
         if file.is_some() && !sys::try_lock(&out).unwrap_or(true) {
             return Err(Error::Input(format!(

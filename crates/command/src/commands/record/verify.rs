@@ -22,7 +22,7 @@ use allocanary_rows::error::{Error, Result};
 use allocanary_rows::program::Program;
 use allocanary_rows::sample::Sample;
 use allocanary_rows::{Candidate, PRELOAD};
-use allocanary_study::session::{Executor, Linked, Roster, Studies, StudyFile, Target, plan};
+use allocanary_study::session::{Executor, Linked, Roster, Studies, StudyFile, StudyFiles, plan};
 use allocanary_sys::private;
 use allocanary_text::units::{Unit, parse_duration};
 use allocanary_trace::format::TraceHeader;
@@ -188,6 +188,6 @@ fn beside(real: &[Sample], traces: &[(PathBuf, TraceHeader)]) -> String {
 fn rows(file: StudyFile, roster: &Roster, executor: &dyn Executor, folder: PathBuf) -> Result<Option<Vec<Sample>>> {
     let group = &Studies(vec![file]);
     let output = VerbOutput::tables("record");
-    MeasureRun { group, roster, target: Target::Folder(folder), resume: false, executor, write_for: None, output }
+    MeasureRun { group, roster, target: StudyFiles::Folder(folder), resume: false, executor, write_for: None, output }
         .samples()
 }

@@ -2,7 +2,7 @@
 
 use allocanary_measure::metrics::{Metric, MetricName};
 use allocanary_measure::summary::anatomy::{self, Anatomy, PARTS, Part};
-use allocanary_measure::summary::{CellRepeats, Chosen, Comparison, Decided, MedianEstimate, Verdict};
+use allocanary_measure::summary::{CellRepeats, Chosen, Decided, GroupComparison, MedianEstimate, Verdict};
 use allocanary_rows::Candidate;
 use allocanary_screens::draw::wrapped;
 use allocanary_screens::report::lines::Lines;
@@ -76,7 +76,7 @@ fn in_objective(finalist: &Finalist) -> (String, Verdict) {
 }
 
 /// The change in a guard: `-1.0 %`, `+4.0 %?` if it is not certain to be within the limit, `+50 %!` if it exceeds the limit.
-fn in_guard((_, compared, standing): &(MetricName, Comparison, Standing)) -> (String, Verdict) {
+fn in_guard((_, compared, standing): &(MetricName, GroupComparison, Standing)) -> (String, Verdict) {
     let change = words::change(compared.ratio());
     match standing {
         Standing::Kept => (change, Verdict::Equal),

@@ -12,7 +12,7 @@ use crate::args::{OutputFlags, WhoFlags};
 use allocanary_measure::summary::MetricLimit;
 use allocanary_rows::error::{Error, Result};
 use allocanary_screens::draw::short;
-use allocanary_screens::views::who::against::{Comparison, before};
+use allocanary_screens::views::who::against::{TraceComparison, before};
 use allocanary_sys::input;
 use allocanary_text::outside::{harmless, harmless_lines};
 use allocanary_trace::reader::Trace;
@@ -43,7 +43,7 @@ pub fn run(flags: &WhoFlags, old: &Path, wanted: Option<MomentChoice>, by: By) -
         }
     };
     let found = found(flags, &flags.trace, wanted, by)?;
-    let mut comparison = Comparison::of(earlier, &found, gate).map_err(wrong)?;
+    let mut comparison = TraceComparison::of(earlier, &found, gate).map_err(wrong)?;
     comparison.notes.extend(notes.iter().map(|note| format!("The earlier trace: {note}")));
     comparison.notes.extend(found.notes.iter().cloned());
     let look = terminal::look();

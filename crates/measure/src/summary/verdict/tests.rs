@@ -8,7 +8,7 @@ fn group(rss: &[f64]) -> CellRepeats {
     CellRepeats { values: values.into(), ..CellRepeats::default() }
 }
 
-fn compared(old: &[f64], new: &[f64], metric: &str, margin: f64) -> Comparison {
+fn compared(old: &[f64], new: &[f64], metric: &str, margin: f64) -> GroupComparison {
     let (old, new) = (group(old), group(new));
     compare_groups([(&old, &new)].into_iter(), metric_of_all(metric), margin)[0]
 }
@@ -58,8 +58,8 @@ fn ties_take_more_repeats_to_show_a_difference() {
     // Of 252 splits of these values 12 differ as much. No split of them differs more.
     assert!((tied.least_p - 12.0 / 252.0).abs() < 1e-12 && tied.p == tied.least_p, "{tied:?}");
     assert_eq!(tied.verdict, Verdict::Undecided);
-    let untied = Comparison { least_p: 2.0 / 252.0, ..tied };
-    let repeats = [tied, untied].map(|one| Comparison { interval: None, ..one }.repeats_to_decide().unwrap());
+    let untied = GroupComparison { least_p: 2.0 / 252.0, ..tied };
+    let repeats = [tied, untied].map(|one| GroupComparison { interval: None, ..one }.repeats_to_decide().unwrap());
     assert!(repeats[0] > repeats[1], "{repeats:?}");
 }
 
@@ -92,14 +92,14 @@ fn equal_is_said_only_where_the_whole_interval_lies_within_the_margin() {
 #[test]
 fn a_busy_machine_leaves_small_differences_undecided_and_large_ones_not() {
     let more = |times: f64| compared(&around(1.0), &around(times), "resident", MARGIN);
-    let busy = |one: Comparison| one.on_a_busy_machine(Unit::Bytes, 3.0);
+    let busy = |one: GroupComparison| one.on_a_busy_machine(Unit::Bytes, 3.0);
     assert_eq!(more(1.04).verdict, Verdict::Worse);
     let doubted = busy(more(1.04));
     assert_eq!((doubted.verdict, doubted.doubted), (Verdict::Undecided, true));
     assert_eq!(busy(more(1.1)), more(1.1), "load does not explain that");
     assert_eq!(busy(more(1.0)), more(1.0));
     // Undecided among many, though its own interval leaves 1 out: load can have moved it as well.
-    let undecided = |times| Comparison { verdict: Verdict::Undecided, ..more(times) };
+    let undecided = |times| GroupComparison { verdict: Verdict::Undecided, ..more(times) };
     assert!(busy(undecided(1.04)).doubted && !busy(undecided(3.0)).doubted);
     // Three others on each CPU, and a time can be four times as long.
     let time = |times| more(times).on_a_busy_machine(Unit::Nanoseconds, 3.0);

@@ -42,7 +42,8 @@ fn usual(after: f64, cores: f64) -> Vec<Replica> {
 }
 
 fn told(replicas: Vec<Replica>, target: &str) -> Trial {
-    judge(replicas, &Target::parse(target).unwrap(), &Variable::parse_all("MALLOC_X=1").unwrap(), 0.05).unwrap()
+    judge(replicas, &TrialTarget::parse(target).unwrap(), &TrialVariable::parse_all("MALLOC_X=1").unwrap(), 0.05)
+        .unwrap()
 }
 
 #[test]
@@ -113,8 +114,10 @@ fn lines_that_are_not_in_force_are_no_trial() {
     assert!(unknown.word == TrialWord::Better && unknown.notes[0].contains("cannot be seen"), "{unknown:?}");
     let mut none = usual(60.0, 0.5);
     none.pop();
-    let lines = Variable::parse_all("MALLOC_X=1").unwrap();
-    assert!(judge(none, &Target::parse("deploy/web").unwrap(), &lines, 0.05).unwrap_err().contains("--changed POD"));
+    let lines = TrialVariable::parse_all("MALLOC_X=1").unwrap();
+    assert!(
+        judge(none, &TrialTarget::parse("deploy/web").unwrap(), &lines, 0.05).unwrap_err().contains("--changed POD")
+    );
 }
 
 #[test]

@@ -13,7 +13,9 @@
 //! Its values for `compare`: `passed`, `failed`, `undecided`, or `compared` without a gate. For `doctor`: `change` or `keep`.
 
 use crate::draw::object;
-use allocanary_measure::summary::{Chosen, Comparison, Decided, Panel, Recommendation, RecommendedStep, StudySection};
+use allocanary_measure::summary::{
+    Chosen, Decided, GroupComparison, Panel, Recommendation, RecommendedStep, StudySection,
+};
 use serde_json::{Map, Value, json};
 
 /// The facts of a panel.
@@ -64,7 +66,7 @@ fn limits(within: &[(String, f64)]) -> Map<String, Value> {
 }
 
 /// A comparison: the ratio of the medians, or of the quantiles, with its interval.
-pub fn compared(one: &Comparison) -> Value {
+pub fn compared(one: &GroupComparison) -> Value {
     json!({ "verdict": one.verdict.text(), "ratio": finite(one.ratio()), "interval": one.interval, "n": one.n.1 })
 }
 

@@ -19,7 +19,7 @@ const NAMES: [&str; 4] = ["own", "jemalloc:narenas=1", "mimalloc:allow_thp=0", "
 fn drawn(rng: &mut Rng, limited: bool) -> Findings {
     let names = &NAMES[..2 + rng.below(3)];
     let estimate = |median: f64| MedianEstimate { n: 10, median, low: median * 0.99, high: median * 1.01, spread: 0.0 };
-    let mut comparisons: BTreeMap<&str, Vec<(usize, usize, Comparison)>> = BTreeMap::new();
+    let mut comparisons: BTreeMap<&str, Vec<(usize, usize, GroupComparison)>> = BTreeMap::new();
     let mut lines = Vec::new();
     for (at, name) in names.iter().enumerate() {
         let mut estimates = BTreeMap::new();
@@ -58,8 +58,8 @@ fn drawn(rng: &mut Rng, limited: bool) -> Findings {
     }
 }
 
-fn compared(ratio: f64, verdict: Verdict) -> Comparison {
-    Comparison {
+fn compared(ratio: f64, verdict: Verdict) -> GroupComparison {
+    GroupComparison {
         quantile: None,
         old: 1.0,
         new: ratio,

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 
 use crate::draw::markup::{candidate, prose};
 use crate::report::{answer, words};
-use allocanary_measure::summary::{Comparison, Findings, Recommendation, RecommendedStep, Verdict};
+use allocanary_measure::summary::{Findings, GroupComparison, Recommendation, RecommendedStep, Verdict};
 
 /// The section.
 pub fn section(findings: &Findings) -> Markup {
@@ -45,7 +45,7 @@ fn figures(findings: &Findings) -> Markup {
 }
 
 /// `-85 %`, and below it the metric, its interval and the verdict.
-fn change(metric: &str, compared: &Comparison) -> Markup {
+fn change(metric: &str, compared: &GroupComparison) -> Markup {
     let (class, figure) = match compared.verdict {
         Verdict::Better => ("better", words::change(compared.ratio())),
         Verdict::Worse => ("worse", words::change(compared.ratio())),

@@ -6,7 +6,7 @@ use super::names::CandidateLabels;
 use crate::draw::markup::{candidate, prose};
 use crate::report::words::{self, PER_REQUESTED};
 use allocanary_measure::metrics::{Metric, Metrics, metric_of_all};
-use allocanary_measure::summary::{CandidatePoints, Comparison, MedianEstimate, PRICE, Panel, Point, Verdict};
+use allocanary_measure::summary::{CandidatePoints, GroupComparison, MedianEstimate, PRICE, Panel, Point, Verdict};
 
 /// Resident memory when idle, candidates by columns.
 pub fn memory(panel: &Panel, names: &CandidateLabels) -> Markup {
@@ -71,7 +71,7 @@ pub fn price(panel: &Panel, names: &CandidateLabels) -> Markup {
     table(title, note, &metrics.iter().map(|metric| metric.to_string()).collect::<Vec<_>>(), rows.collect())
 }
 
-fn verdict(comparison: &Comparison) -> Markup {
+fn verdict(comparison: &GroupComparison) -> Markup {
     let sign = if comparison.ratio() < 1.0 { "▼ " } else { "▲ " };
     let (class, sign) = match comparison.verdict {
         Verdict::Better => ("better", sign),

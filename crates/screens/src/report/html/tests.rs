@@ -3,7 +3,7 @@
 use super::*;
 use allocanary_measure::metrics::ALL as METRICS;
 use allocanary_measure::summary::{
-    Axis, CandidatePoints, Comparison, Decided, MedianEstimate, Panel, Point, StudyNotes, Tail, Verdict,
+    Axis, CandidatePoints, Decided, GroupComparison, MedianEstimate, Panel, Point, StudyNotes, Tail, Verdict,
 };
 use allocanary_rows::Candidate;
 use allocanary_rows::version::Version;
@@ -188,7 +188,7 @@ fn text_from_outside_is_text() {
             comparisons: vec![(
                 1,
                 0,
-                Comparison {
+                GroupComparison {
                     old: 1e6,
                     new: 2e6,
                     n: (5, 5),

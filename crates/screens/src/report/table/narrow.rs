@@ -9,7 +9,7 @@ use super::names::shortened;
 use super::{Columns, bold, heading, painted, wrapped};
 use crate::report::{anatomies, figures, words};
 use allocanary_measure::metrics::{ALL as METRICS, Metric, metric_of_all};
-use allocanary_measure::summary::{Comparison, Findings, Panel, Recommendation, StudySection, Verdict};
+use allocanary_measure::summary::{Findings, GroupComparison, Panel, Recommendation, StudySection, Verdict};
 use allocanary_text::outside::TerminalStyle;
 use allocanary_text::units::Unit;
 
@@ -113,7 +113,7 @@ fn metrics(section: &StudySection, metrics: &[Metric], look: &TerminalStyle) -> 
         panel.lines.iter().filter_map(|line| Some(format!("n={}", line.points[*at].as_ref()?.n())))
     });
     let (common, n) = words::common(counts);
-    let mut compared: Vec<&Comparison> = Vec::new();
+    let mut compared: Vec<&GroupComparison> = Vec::new();
     let mut blocks: Vec<Block> = Vec::new();
     for (title, panel, at) in &all {
         let measured = (0..panel.lines.len()).filter(|line| panel.lines[*line].points[*at].is_some());
@@ -247,7 +247,7 @@ fn memory(panel: &Panel, line: usize, column: usize, rss: &Metric) -> NarrowFigu
 /// The width of a change, such as `-8.6 %`.
 const CHANGE: usize = 6;
 
-fn changed(median: String, compared: Option<&Comparison>) -> NarrowFigure {
+fn changed(median: String, compared: Option<&GroupComparison>) -> NarrowFigure {
     let Some(one) = compared else { return NarrowFigure::plain(median) };
     let change = match one.verdict {
         Verdict::Equal => "=".into(),
@@ -268,7 +268,7 @@ pub fn candidates(heads: &[String], rows: Vec<(String, Vec<NarrowFigure>)>, look
 }
 
 /// The meaning of what occurs in the cells.
-fn key(compared: &[&Comparison], n: &str, first: &str) -> String {
+fn key(compared: &[&GroupComparison], n: &str, first: &str) -> String {
     let mut out = format!("Medians, {n}");
     if compared.is_empty() {
         return out + ".";

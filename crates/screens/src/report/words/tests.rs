@@ -58,7 +58,7 @@ fn what_fails_more_often_gets_neither_the_star_nor_the_first_sentence() {
 
 #[test]
 fn what_rises_from_zero_has_no_ratio() {
-    let one = Comparison {
+    let one = GroupComparison {
         old: 0.0,
         new: 3.0,
         n: (5, 5),
@@ -79,7 +79,7 @@ fn what_rises_from_zero_has_no_ratio() {
 
 #[test]
 fn spikes_and_too_few_runs_to_see_them_are_said() {
-    let one = Comparison {
+    let one = GroupComparison {
         old: 100.0,
         new: 100.0,
         n: (40, 40),
@@ -96,18 +96,18 @@ fn spikes_and_too_few_runs_to_see_them_are_said() {
     };
     assert_eq!(verdict(&one), "different: +0.0 % [-0.1 %, +0.1 %], n=40, spikes in 8 of 40");
     assert_eq!(short_verdict(&one), "different +0.0 %\n[-0.1, +0.1]\nspikes in 8 of 40");
-    let gone = Comparison { tails: [Tail::Spikes { beyond: 9 }, Tail::Clear], ..one };
+    let gone = GroupComparison { tails: [Tail::Spikes { beyond: 9 }, Tail::Clear], ..one };
     assert!(verdict(&gone).ends_with(", spikes gone, 9 of 40"));
     let few = Tail::Open { beyond: 0, repeats: 12 };
-    let equal = Comparison { n: (10, 10), verdict: Verdict::Equal, tails: [few; 2], ..one };
-    let said = |one: &Comparison| repeats([("a".to_string(), one)].into_iter());
+    let equal = GroupComparison { n: (10, 10), verdict: Verdict::Equal, tails: [few; 2], ..one };
+    let said = |one: &GroupComparison| repeats([("a".to_string(), one)].into_iter());
     let wanted = "Tail: undecided where equal, 12 repeats would exclude spikes in a fifth of the runs.";
     assert_eq!((said(&equal).as_deref(), said(&one)), (Some(wanted), None));
 }
 
 #[test]
 fn what_is_undecided_is_counted_by_what_would_decide_it() {
-    let easy = Comparison {
+    let easy = GroupComparison {
         old: 100.0,
         new: 110.0,
         n: (8, 8),
@@ -122,12 +122,12 @@ fn what_is_undecided_is_counted_by_what_would_decide_it() {
         family: 1,
         doubted: false,
     };
-    let (hard, busy) = (Comparison { new: 101.99, ..easy }, Comparison { doubted: true, ..easy });
-    let said = |all: &[(Comparison, usize)]| {
+    let (hard, busy) = (GroupComparison { new: 101.99, ..easy }, GroupComparison { doubted: true, ..easy });
+    let said = |all: &[(GroupComparison, usize)]| {
         let all = all.iter().flat_map(|(one, times)| (0..*times).map(move |at| (format!("c{at}"), one)));
         repeats(all)
     };
-    assert_eq!(said(&[(Comparison { verdict: Verdict::Equal, ..easy }, 3)]), None);
+    assert_eq!(said(&[(GroupComparison { verdict: Verdict::Equal, ..easy }, 3)]), None);
     assert_eq!(said(&[(easy, 3)]).unwrap(), "Undecided: about 22 repeats would decide.");
     let wanted = "Undecided: about 22 repeats would decide 1 of 9; no number of repeats would decide 2, whose samples \
                   spread too far (c0; c1); the machine was too busy to judge 6, to be measured again when it is idle \

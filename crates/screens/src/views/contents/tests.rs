@@ -1,5 +1,5 @@
 use super::*;
-use allocanary_contents::{InnerBlocks, LeakSite, Lost, Retained, Sampled};
+use allocanary_contents::{InnerBlocks, LeakSite, Lost, Retained, SampledPages};
 use allocanary_heap::ProcessSubject;
 
 const LOOK: TerminalStyle = TerminalStyle { color: false, width: 80 };
@@ -105,7 +105,7 @@ fn a_holder_that_has_little_of_what_grew_is_no_answer() {
 fn kinds_of_a_sample_tell_how_far_off_they_can_be() {
     let mut found = Contents { leaked: None, holders: Vec::new(), ..contents(0) };
     assert!(!text(&found, &LOOK).contains("within"));
-    found.sampled = Some(Sampled { pages: 512, of: 25_600 });
+    found.sampled = Some(SampledPages { pages: 512, of: 25_600 });
     found.kinds[0].within = Some(20_480);
     let text = text(&found, &LOOK);
     assert!(text.contains("± 20.0 KiB"), "{text}");

@@ -17,7 +17,7 @@ use crate::views::heap::{bold, columns, item};
 const NAMED: usize = 3;
 
 /// Two traces of one program.
-pub struct Comparison<'a> {
+pub struct TraceComparison<'a> {
     /// The earlier trace.
     pub old: EarlierSites,
     /// The later trace.
@@ -30,7 +30,7 @@ pub struct Comparison<'a> {
     pub notes: Vec<String>,
 }
 
-impl<'a> Comparison<'a> {
+impl<'a> TraceComparison<'a> {
     /// Compares the two. The error says why they cannot be compared.
     pub fn of(old: EarlierSites, found: &'a SiteReport, gate: Option<f64>) -> Result<Self, String> {
         let new = EarlierSites::of(found);
@@ -56,7 +56,7 @@ impl<'a> Comparison<'a> {
                     .into(),
             );
         }
-        Ok(Comparison { changes: changes(&old, &new), old, found, gate, notes })
+        Ok(TraceComparison { changes: changes(&old, &new), old, found, gate, notes })
     }
 
     /// The sites that grew beyond the gate.
@@ -229,7 +229,7 @@ What sites hold, requested and pinned, by function (MiB)
     #[test]
     fn a_site_beyond_the_gate_is_named() {
         let found = found();
-        let comparison = Comparison::of(old(), &found, Some(0.05)).unwrap();
+        let comparison = TraceComparison::of(old(), &found, Some(0.05)).unwrap();
         assert!(!comparison.passes());
         let said = comparison.text(15, &TerminalStyle { color: false, width: 80 });
         assert_eq!(said, TABLE, "{said}");
@@ -240,7 +240,7 @@ What sites hold, requested and pinned, by function (MiB)
             (Some(0.1), "passed", "No site holds more by over 10 % of that: the gate holds."),
             (None, "compared", "More is held by `dictAddRaw` (+10.0 MiB)."),
         ] {
-            let comparison = Comparison::of(old(), &found, gate).unwrap();
+            let comparison = TraceComparison::of(old(), &found, gate).unwrap();
             let answer = comparison.short();
             assert!(comparison.passes() && answer.text.ends_with(words), "{}", answer.text);
             assert_eq!(answer.facts["choice"], json!(choice));
@@ -273,12 +273,12 @@ What sites hold, requested and pinned, by function (MiB)
         let refused = |change: fn(&mut EarlierSites)| {
             let mut old = old();
             change(&mut old);
-            Comparison::of(old, &found, None).err().unwrap_or_default()
+            TraceComparison::of(old, &found, None).err().unwrap_or_default()
         };
         assert!(refused(|old| old.by = "module".into()).contains("wanted sites by function, found them by module"));
         assert!(refused(|old| old.at = "peak".into()).contains("wanted the moment `idle`"));
         assert!(refused(|old| old.resident = 0).contains("found no page"));
-        let blind = Comparison::of(EarlierSites { empty: None, ..old() }, &found, None).unwrap();
+        let blind = TraceComparison::of(EarlierSites { empty: None, ..old() }, &found, None).unwrap();
         assert!(blind.text(9, &TerminalStyle { color: false, width: 80 }).contains("is known of one of the two only"));
     }
 }

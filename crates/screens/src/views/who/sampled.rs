@@ -5,7 +5,7 @@ use allocanary_profile::interval::{BytesEstimate, SampleSums};
 use allocanary_text::outside::{TerminalStyle, harmless, harmless_lines};
 use allocanary_text::units::{Unit, show_duration};
 use allocanary_who::fold::BYS;
-use allocanary_who::sampled::{Sampled, SampledSite};
+use allocanary_who::sampled::{SampledSite, SampledSites};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::time::Duration;
@@ -28,7 +28,7 @@ fn with_interval(estimate: BytesEstimate) -> String {
 }
 
 /// The answer in words.
-fn sentence(found: &Sampled) -> String {
+fn sentence(found: &SampledSites) -> String {
     let (program, pid, all) = (harmless(&found.program), found.pid, found.all.estimate());
     if found.all.samples == 0 {
         return format!("{program}, process {pid}: no sampled block is alive.");
@@ -55,7 +55,7 @@ fn sentence(found: &Sampled) -> String {
 }
 
 /// The answer, for a person and for a script.
-pub fn answer(found: &Sampled) -> Answer {
+pub fn answer(found: &SampledSites) -> Answer {
     let all = found.all.estimate();
     let facts = json!({
         "choice": if found.all.samples > 0 { "sampled" } else { "nothing" }, "program": found.program, "pid": found.pid,
@@ -66,7 +66,7 @@ pub fn answer(found: &Sampled) -> Answer {
 }
 
 /// The whole text for a terminal.
-pub fn text(found: &Sampled, top: Option<usize>, look: &TerminalStyle) -> String {
+pub fn text(found: &SampledSites, top: Option<usize>, look: &TerminalStyle) -> String {
     let answer = crate::draw::wrapped(&sentence(found), look.width.into());
     let mut table =
         vec![["site", "requested", "at least", "at most", "samples", "allocated"].map(String::from).to_vec()];
@@ -117,12 +117,12 @@ fn shown(sites: usize, top: Option<usize>) -> usize {
     if sites <= top + 1 { sites } else { top }
 }
 
-fn name_of_by(found: &Sampled) -> &'static str {
+fn name_of_by(found: &SampledSites) -> &'static str {
     BYS.iter().find(|(_, by)| *by == found.by).map_or("", |(name, _)| name)
 }
 
 /// The whole result for a script.
-pub fn json(found: &Sampled, top: Option<usize>) -> String {
+pub fn json(found: &SampledSites, top: Option<usize>) -> String {
     let (shown, others) = found.sites.split_at(top.unwrap_or(usize::MAX).min(found.sites.len()));
     let sites: Vec<Value> = shown.iter().map(of_site).collect();
     let mut besides = object(json!({ "by": name_of_by(found), "sites": sites, "notes": found.notes }));
@@ -206,7 +206,7 @@ pub struct Growth {
 }
 
 /// The growth of all sites of either moment, the one that grew most first.
-pub fn growths(earlier: &Earlier, found: &Sampled) -> Result<Vec<Growth>, String> {
+pub fn growths(earlier: &Earlier, found: &SampledSites) -> Result<Vec<Growth>, String> {
     if earlier.by != name_of_by(found) {
         return Err(format!("wanted sites by {}, found sites by {}", name_of_by(found), earlier.by));
     }
@@ -242,7 +242,7 @@ fn signed(number: f64) -> String {
 }
 
 /// The answer about the difference.
-pub fn difference_answer(earlier: &Earlier, growths: &[Growth], found: &Sampled) -> Answer {
+pub fn difference_answer(earlier: &Earlier, growths: &[Growth], found: &SampledSites) -> Answer {
     let shown: Vec<&Growth> = growths.iter().filter(|one| one.bounds[0] > 0.0).collect();
     let program = harmless(&found.program);
     let apart = show_duration(Duration::from_secs_f64((found.seconds - earlier.seconds).clamp(0.0, 1e9)));
@@ -265,7 +265,7 @@ pub fn difference_answer(earlier: &Earlier, growths: &[Growth], found: &Sampled)
 pub fn difference(
     answer: &Answer,
     growths: &[Growth],
-    found: &Sampled,
+    found: &SampledSites,
     top: Option<usize>,
     look: &TerminalStyle,
 ) -> String {
@@ -282,7 +282,7 @@ pub fn difference(
 }
 
 /// The difference for a script.
-pub fn difference_json(answer: Answer, growths: &[Growth], found: &Sampled, top: Option<usize>) -> String {
+pub fn difference_json(answer: Answer, growths: &[Growth], found: &SampledSites, top: Option<usize>) -> String {
     let site = |one: &Growth| {
         let [before, live] = one.live.map(f64::round);
         let [low, high] = one.bounds.map(f64::round);
@@ -307,11 +307,11 @@ mod tests {
         SampledSite { name: name.into(), sum, allocated: 1e9, allocations: 1e7, oldest: 7, ..SampledSite::default() }
     }
 
-    fn found(sites: Vec<SampledSite>) -> Sampled {
+    fn found(sites: Vec<SampledSite>) -> SampledSites {
         let mut all = SampleSums::default();
         sites.iter().for_each(|site| all.add_sum(&site.sum));
         let notes = vec!["A note.".into()];
-        Sampled {
+        SampledSites {
             program: "redis-server".into(),
             pid: 812,
             mean: 512 << 10,
@@ -375,11 +375,13 @@ What limits these figures
         assert_eq!(none.facts["choice"], json!("undecided"));
         // A site without a sample at one moment may still have had blocks then: one sample more or less shows nothing.
         let (one, none) = (found(vec![site("one", 1)]), found(Vec::new()));
-        let of = |before: &Sampled, now: &Sampled| growths(&Earlier::of(&json(before, None)).unwrap(), now).unwrap();
+        let of = |before: &SampledSites, now: &SampledSites| {
+            growths(&Earlier::of(&json(before, None)).unwrap(), now).unwrap()
+        };
         let (new, gone) = (of(&none, &one).remove(0), of(&one, &none).remove(0));
         assert!(new.bounds[0] < 0.0 && gone.bounds[1] > 0.0, "{new:?} {gone:?}");
         // A site is missed more easily if samples are farther apart.
-        let far = Sampled { mean: 8 << 20, ..none };
+        let far = SampledSites { mean: 8 << 20, ..none };
         assert!(of(&far, &one)[0].bounds[0] < new.bounds[0] * 4.0);
         assert!(Earlier::of("{}").is_err() && Earlier::of("x").is_err());
     }

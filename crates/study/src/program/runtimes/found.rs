@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::knob::{Knob, Usual};
-use super::runtime::{Runtime, Traits};
+use super::runtime::{RuntimeKind, Traits};
 use allocanary_rows::Cell;
 use allocanary_sys::container::Cpus;
 use allocanary_sys::sys;
@@ -13,7 +13,7 @@ use allocanary_sys::sys;
 #[derive(Clone)]
 pub struct ProgramRuntime {
     /// The runtime.
-    pub runtime: &'static Runtime,
+    pub runtime: &'static RuntimeKind,
     /// What the file says.
     pub traits: Traits,
     /// The file, without links in its path.

@@ -10,12 +10,12 @@ use std::path::Path;
 use object::{Object, ObjectKind, ObjectSection, ObjectSymbol, ReadCache};
 
 use super::knob::{Also, Knob, Usual, Way};
-use super::runtime::{Runtime, Traits, never};
+use super::runtime::{RuntimeKind, Traits, never};
 use super::taken::Globals;
 use allocanary_facts::setting::SettingKind;
 
 /// Go.
-pub const GO: Runtime = Runtime {
+pub const GO: RuntimeKind = RuntimeKind {
     name: "Go",
     knobs: &[
         Knob::new(

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use super::knob::{Also, Knob, Usual, Way};
-use super::runtime::{Runtime, Traits, never};
+use super::runtime::{RuntimeKind, Traits, never};
 use allocanary_facts::setting::SettingKind;
 
 const OPTIONS: &str = "JAVA_TOOL_OPTIONS";
@@ -14,7 +14,7 @@ const OPTIONS: &str = "JAVA_TOOL_OPTIONS";
 const TRIM: &str = "TrimNativeHeapInterval";
 
 /// Java.
-pub const JAVA: Runtime = Runtime {
+pub const JAVA: RuntimeKind = RuntimeKind {
     name: "Java",
     knobs: &[
         Knob::new(

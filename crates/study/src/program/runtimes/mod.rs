@@ -17,7 +17,7 @@ mod taken;
 pub use found::ProgramRuntime;
 pub use knob::{Knob, Usual, Way};
 pub use proof::{RuntimeView, proof};
-pub use runtime::{Runtime, Traits};
+pub use runtime::{RuntimeKind, Traits};
 
 use std::fs;
 use std::path::Path;
@@ -25,7 +25,7 @@ use std::path::Path;
 use allocanary_rows::Candidate;
 
 /// Every runtime.
-pub const ALL: &[&Runtime] = &[&go::GO, &java::JAVA, &node::NODE, &python::CPYTHON, &ruby::RUBY];
+pub const ALL: &[&RuntimeKind] = &[&go::GO, &java::JAVA, &node::NODE, &python::CPYTHON, &ruby::RUBY];
 
 /// The runtime of the program that this file runs.
 pub fn of(file: &Path) -> Option<ProgramRuntime> {
@@ -35,7 +35,7 @@ pub fn of(file: &Path) -> Option<ProgramRuntime> {
 }
 
 /// The runtime that has a setting of this name.
-fn owner(setting: &str) -> Option<&'static Runtime> {
+fn owner(setting: &str) -> Option<&'static RuntimeKind> {
     ALL.iter().copied().find(|runtime| runtime.knobs.iter().any(|knob| knob.setting.name == setting))
 }
 
@@ -86,7 +86,7 @@ mod tests {
 
     use super::*;
 
-    fn found(runtime: &'static Runtime, traits: Traits) -> ProgramRuntime {
+    fn found(runtime: &'static RuntimeKind, traits: Traits) -> ProgramRuntime {
         ProgramRuntime { runtime, traits, file: PathBuf::from("/x") }
     }
 

@@ -5,13 +5,13 @@
 use std::path::Path;
 
 use super::knob::{Also, Knob, Usual, Way};
-use super::runtime::{Runtime, Traits, never};
+use super::runtime::{RuntimeKind, Traits, never};
 use allocanary_facts::setting::SettingKind;
 
 const OPTIONS: &str = "NODE_OPTIONS";
 
 /// Node.
-pub const NODE: Runtime = Runtime {
+pub const NODE: RuntimeKind = RuntimeKind {
     name: "Node",
     knobs: &[
         Knob::new(

@@ -6,7 +6,7 @@ use std::fs;
 
 use super::found::ProgramRuntime;
 use super::knob::{Knob, Way};
-use super::runtime::Runtime;
+use super::runtime::RuntimeKind;
 use super::taken::RuntimeMemory;
 use allocanary_rows::Cell;
 use allocanary_rows::sample::{Failure, FailureKind};
@@ -110,7 +110,7 @@ const UNREAD: &str = "the program can change it itself, and its runtime could no
                       address (-buildmode=pie) or built by an unknown release does not tell";
 
 /// Fails with what was found instead.
-fn in_force(runtime: &Runtime, knob: &Knob, value: &str, seen: &RuntimeView) -> Result<(), String> {
+fn in_force(runtime: &RuntimeKind, knob: &Knob, value: &str, seen: &RuntimeView) -> Result<(), String> {
     const WHERE: &str = "in the environment of the process with the most memory";
     const CHANGED: &str = "the program, or what starts it, changes its environment";
     let text = knob.text(value);
@@ -152,12 +152,16 @@ fn in_force(runtime: &Runtime, knob: &Knob, value: &str, seen: &RuntimeView) -> 
 mod tests {
     use std::path::PathBuf;
 
-    use super::super::{Runtime, Traits, go, java, python};
+    use super::super::{RuntimeKind, Traits, go, java, python};
     use super::*;
     use allocanary_rows::job::Job;
     use allocanary_rows::program::Program;
 
-    fn said(runtime: &'static Runtime, settings: &[(&str, &str)], seen: Option<RuntimeView>) -> Result<String, String> {
+    fn said(
+        runtime: &'static RuntimeKind,
+        settings: &[(&str, &str)],
+        seen: Option<RuntimeView>,
+    ) -> Result<String, String> {
         let map = settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
         let cell = Cell { settings: map, ..Cell::new("own", "own", Job::of_program(Program::default())) };
         let found = ProgramRuntime { runtime, traits: Traits::default(), file: PathBuf::new() };

@@ -6,11 +6,11 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use super::knob::{Also, Knob, Usual, Way};
-use super::runtime::{Runtime, Traits};
+use super::runtime::{RuntimeKind, Traits};
 use allocanary_facts::setting::SettingKind;
 
 /// CPython.
-pub const CPYTHON: Runtime = Runtime {
+pub const CPYTHON: RuntimeKind = RuntimeKind {
     name: "CPython",
     knobs: &[Knob::new(
         "pymalloc",

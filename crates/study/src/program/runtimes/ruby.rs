@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use super::knob::{Also, Knob, Usual, Way};
-use super::runtime::{Runtime, Traits, never};
+use super::runtime::{RuntimeKind, Traits, never};
 use allocanary_facts::setting::SettingKind;
 
 /// A size in bytes.
@@ -28,7 +28,7 @@ const fn factor(
 }
 
 /// Ruby.
-pub const RUBY: Runtime = Runtime {
+pub const RUBY: RuntimeKind = RuntimeKind {
     name: "Ruby",
     knobs: &[
         factor(

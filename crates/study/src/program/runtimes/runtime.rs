@@ -6,7 +6,7 @@ use super::knob::Knob;
 use super::taken::Globals;
 
 /// A runtime with settings of its own.
-pub struct Runtime {
+pub struct RuntimeKind {
     /// Its name: `Go`.
     pub name: &'static str,
     /// Its settings.

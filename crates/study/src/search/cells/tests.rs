@@ -65,7 +65,7 @@ fn source<R>(
         budget: Some(10 * SECOND),
         interrupted: &interrupted,
     };
-    let target = Target::Folder(folder.to_path_buf());
+    let target = StudyFiles::Folder(folder.to_path_buf());
     let store = RowsFile::open(&target, true)?;
     let mut cells = Cells::new(job, &target, store, &mut silent)?;
     let result = with(&mut cells);

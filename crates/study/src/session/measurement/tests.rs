@@ -113,7 +113,7 @@ impl Place {
             group: &Studies(studies.to_vec()),
             cells: &cells(),
             executor: &scripted,
-            target: &Target::Folder(self.path().join("out")),
+            target: &StudyFiles::Folder(self.path().join("out")),
             resume,
             command: "allocanary study".into(),
             interrupted: &interrupted,

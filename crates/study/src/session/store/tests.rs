@@ -19,7 +19,7 @@ fn row() -> Sample {
     }
 }
 
-fn refused(target: &Target, resume: bool) -> String {
+fn refused(target: &StudyFiles, resume: bool) -> String {
     RowsFile::open(target, resume).unwrap_err().to_string()
 }
 
@@ -33,7 +33,7 @@ fn a_file_that_is_not_ours_is_never_written_to() {
     ] {
         let path = folder.path().join(name);
         fs::write(&path, text).unwrap();
-        let target = Target::file(path.to_str().unwrap()).unwrap();
+        let target = StudyFiles::file(path.to_str().unwrap()).unwrap();
         for resume in [false, true] {
             let said = refused(&target, resume);
             assert!(said.contains(name) && said.contains("name another --output"), "{said}");
@@ -49,8 +49,8 @@ fn rows_may_have_any_name_and_a_file_may_be_there_before_its_first_row() {
     for (name, text) in [("rows", rows::written(&row()) + "\n"), ("empty.jsonl", String::new())] {
         let path = folder.path().join(name);
         fs::write(&path, &text).unwrap();
-        let target = Target::file(path.to_str().unwrap()).unwrap();
-        assert_eq!(target, Target::Rows(path.clone()));
+        let target = StudyFiles::file(path.to_str().unwrap()).unwrap();
+        assert_eq!(target, StudyFiles::Rows(path.clone()));
         RowsFile::open(&target, true).unwrap().append(&row()).unwrap();
         assert_eq!(
             fs::read_to_string(&path).unwrap(),
@@ -63,7 +63,7 @@ fn rows_may_have_any_name_and_a_file_may_be_there_before_its_first_row() {
 #[test]
 fn an_output_that_names_nothing_or_a_report_or_a_folder_is_refused() {
     let folder = tempdir().unwrap();
-    let said = |output: &str| Target::file(output).unwrap_err().to_string();
+    let said = |output: &str| StudyFiles::file(output).unwrap_err().to_string();
     assert_eq!(said(""), "--output: wanted a file of rows (*.jsonl) or -, found an empty name");
     let there = folder.path().join("table.csv");
     fs::write(&there, "").unwrap();
@@ -77,13 +77,13 @@ fn an_output_that_names_nothing_or_a_report_or_a_folder_is_refused() {
     }
     let there = folder.path().to_str().unwrap();
     assert!(said(there).starts_with(&format!("--output {there}: is a folder: ")), "{}", said(there));
-    assert_eq!(Target::file("-").unwrap(), Target::Stdout);
+    assert_eq!(StudyFiles::file("-").unwrap(), StudyFiles::Stdout);
 }
 
 #[test]
 fn a_folder_for_results_is_no_file_and_has_no_name_of_one() {
     let folder = tempdir().unwrap();
-    let said = |path: &Path| Target::folder(path).unwrap_err().to_string();
+    let said = |path: &Path| StudyFiles::folder(path).unwrap_err().to_string();
     assert_eq!(said(Path::new("")), "--out-dir: wanted a folder, found an empty name");
     let there = folder.path().join("rows");
     fs::write(&there, "").unwrap();
@@ -92,7 +92,7 @@ fn a_folder_for_results_is_no_file_and_has_no_name_of_one() {
         assert!(said(path).starts_with(&wanted), "{}", said(path));
     }
     for path in [folder.path(), Path::new("no/such/folder"), Path::new("jemalloc-5.3")] {
-        assert_eq!(Target::folder(path).unwrap(), Target::Folder(path.into()));
+        assert_eq!(StudyFiles::folder(path).unwrap(), StudyFiles::Folder(path.into()));
     }
 }
 
@@ -100,7 +100,7 @@ fn a_folder_for_results_is_no_file_and_has_no_name_of_one() {
 fn two_studies_never_write_into_one_file() {
     let folder = tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
-    for target in [Target::Folder(path("out")), Target::Rows(path("rows.jsonl"))] {
+    for target in [StudyFiles::Folder(path("out")), StudyFiles::Rows(path("rows.jsonl"))] {
         let mut first = RowsFile::open(&target, false).unwrap();
         first.append(&row()).unwrap();
         let wanted = format!(
@@ -122,8 +122,8 @@ fn rows_that_are_moved_or_removed_are_noticed_and_can_still_be_read() {
     let folder = tempdir().unwrap();
     let folder = folder.path().canonicalize().unwrap();
     for (target, moved, rows_there) in [
-        (Target::Folder(folder.join("out")), "moved", "moved/samples.jsonl"),
-        (Target::Rows(folder.join("rows.jsonl")), "moved.jsonl", "moved.jsonl"),
+        (StudyFiles::Folder(folder.join("out")), "moved", "moved/samples.jsonl"),
+        (StudyFiles::Rows(folder.join("rows.jsonl")), "moved.jsonl", "moved.jsonl"),
     ] {
         let begun = folder.join(target.name());
         let mut store = RowsFile::open(&target, false).unwrap();

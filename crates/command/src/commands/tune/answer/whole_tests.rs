@@ -24,7 +24,7 @@ use allocanary_study::search::cells::{Cells, SearchJob, SearchProgress};
 use allocanary_study::search::goal::{Goal, GoalSource};
 use allocanary_study::search::space::{Rest, Space};
 use allocanary_study::search::whole::{Plan, Searched, search};
-use allocanary_study::session::{RowsFile, ScriptStep, Scripted, StudyFile, Target};
+use allocanary_study::session::{RowsFile, ScriptStep, Scripted, StudyFile, StudyFiles};
 use allocanary_text::outside::TerminalStyle;
 
 /// A watch that shows nothing.
@@ -118,7 +118,7 @@ fn found_among(
     let text = format!("candidates = ['{present}']\nworkloads = ['small']\nthreads = [4]\n");
     let file = StudyFile::parse("test", &text)?;
     let job = SearchJob { executor: &scripted, cells: cells.clone(), file, budget, interrupted: &interrupted };
-    let target = Target::Folder(folder.to_path_buf());
+    let target = StudyFiles::Folder(folder.to_path_buf());
     let mut source = Cells::new(job, &target, RowsFile::open(&target, true)?, &mut silent)?;
     let plan = Plan {
         goal: Goal::parse(objective, None, GoalSource::Workload, &Metrics::default())?,
