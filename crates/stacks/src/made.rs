@@ -16,7 +16,7 @@ use crate::copy::{PAGE, copy};
 use crate::epilogue::{AFTER, BEFORE, rule};
 use crate::mappings::for_each_mapping;
 use crate::rule::Rule;
-use crate::stack::Stack;
+use crate::stack::StackBounds;
 
 /// Mappings that a thread remembers.
 const RANGES: usize = 16;
@@ -37,7 +37,7 @@ pub(crate) struct Made {
 
 impl Made {
     /// The rule of a return address, if it has one and the rule may be kept. `None` for unmapped memory.
-    pub(crate) fn rule(&mut self, pc: u64, stack: &mut Stack) -> Option<Rule> {
+    pub(crate) fn rule(&mut self, pc: u64, stack: &mut StackBounds) -> Option<Rule> {
         if !(PAGE..1 << 47).contains(&pc) || stack.has(pc) || self.refused >= MOST_REFUSED {
             return None;
         }
@@ -49,7 +49,7 @@ impl Made {
         found.map(|_| Rule::UNKNOWN)
     }
 
-    fn is_code(&mut self, pc: u64, stack: &mut Stack) -> bool {
+    fn is_code(&mut self, pc: u64, stack: &mut StackBounds) -> bool {
         let is_in = |range: &[u64; 2]| (range[0]..range[1]).contains(&pc);
         if self.ranges.iter().any(is_in) {
             return true;

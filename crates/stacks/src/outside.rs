@@ -72,7 +72,7 @@ pub enum End {
 
 /// The result of a walk.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stack {
+pub struct OutsideStack {
     /// The frames, the innermost first.
     pub frames: Vec<OutsideFrame>,
     /// How the walk ended.
@@ -122,7 +122,7 @@ impl UnwindTables {
     }
 
     /// Walks the stack of a thread that has these registers.
-    pub fn walk(&mut self, process: &dyn OutsideProcess, from: WalkRegisters) -> Stack {
+    pub fn walk(&mut self, process: &dyn OutsideProcess, from: WalkRegisters) -> OutsideStack {
         let mut frames = Vec::new();
         let mut next = OutsideFrame { at: from, is_exact: true };
         let end = loop {
@@ -138,7 +138,7 @@ impl UnwindTables {
                 Err(end) => break end,
             }
         };
-        Stack { frames, end }
+        OutsideStack { frames, end }
     }
 
     fn rule(&mut self, process: &dyn OutsideProcess, frame: &OutsideFrame) -> Rule {

@@ -28,7 +28,7 @@ pub struct Bounds {
 
 /// The known bounds of a thread's stack. All zeros: nothing is known yet.
 #[repr(C)]
-pub struct Stack {
+pub struct StackBounds {
     /// The bounds of the thread's own stack; 0 and 0 if they are not known.
     low: u64,
     high: u64,
@@ -42,7 +42,7 @@ pub struct Stack {
     copy: [u64; PAGE as usize / 8],
 }
 
-impl Stack {
+impl StackBounds {
     /// What is known about the thread's stack.
     pub(crate) fn bounds(&self) -> Bounds {
         Bounds { low: self.low, high: self.high, misses: self.misses }
@@ -164,8 +164,8 @@ fn control_block() -> u64 {
 mod tests {
     use super::*;
 
-    fn stack() -> Box<Stack> {
-        Box::new(Stack { low: 0, high: 0, misses: 0, from: 0, copies: 0, page: 0, copy: [0; 512] })
+    fn stack() -> Box<StackBounds> {
+        Box::new(StackBounds { low: 0, high: 0, misses: 0, from: 0, copies: 0, page: 0, copy: [0; 512] })
     }
 
     fn address_of<T>(of: &T) -> u64 {

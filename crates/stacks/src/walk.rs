@@ -11,7 +11,7 @@ use crate::object::{self, MappedObject};
 use crate::rule::{Cfa, Rbp, Rule};
 use crate::rules::RuleCache;
 pub use crate::stack::Bounds;
-use crate::stack::Stack;
+use crate::stack::StackBounds;
 
 /// The most frames of a stack. If a stack is deeper, its innermost frames are kept.
 pub const MOST: usize = 256;
@@ -84,7 +84,7 @@ struct Frame {
 /// The state of a thread. All zeros is a valid state.
 #[repr(C)]
 pub struct StackWalker {
-    stack: Stack,
+    stack: StackBounds,
     /// The number of frames of the last stack. The outermost frame is stored first.
     count: usize,
     /// How often rules had been forgotten when the last walk began.
@@ -310,7 +310,7 @@ fn find_rule(pc: u64, host: &impl WalkHost) -> Rule {
 
 /// The caller's frame, without the rule of its own caller.
 #[inline(always)]
-fn step(stack: &mut Stack, frame: &Frame) -> Result<Frame, End> {
+fn step(stack: &mut StackBounds, frame: &Frame) -> Result<Frame, End> {
     let WalkRegisters { sp, bp, .. } = frame.at;
     let mut word = |address: u64| stack.word(address).ok_or(End::Broken);
     let cfa = match frame.rule.cfa() {

@@ -27,7 +27,7 @@ mod store;
 mod study;
 
 pub use builder::Builder;
-pub use earlier::{Earlier, other_file};
+pub use earlier::{EarlierCells, other_file};
 pub use executor::{CellOutcome, Executor};
 pub use linked::Linked;
 pub use measurement::{Measured, Measurement, OutOfBudget, RunProgress, StudiesEnd, StudyCells, planned, prefix};

@@ -4,7 +4,7 @@
 
 use allocanary_heap::{Mapping, Memory};
 use allocanary_stacks::epilogue::{self, BEFORE};
-use allocanary_stacks::outside::{End, Stack};
+use allocanary_stacks::outside::{End, OutsideStack};
 use allocanary_stacks::walk::WalkRegisters;
 use serde::{Deserialize, Serialize};
 
@@ -106,7 +106,7 @@ impl Ground {
 
     /// The first frame in code where no thread may be borrowed. `fork` takes precedence over the others, because it is the reason
     /// why they are on a stack.
-    fn place(&self, stack: &Stack) -> Option<CodeOwner> {
+    fn place(&self, stack: &OutsideStack) -> Option<CodeOwner> {
         let places = || stack.frames.iter().filter_map(|frame| self.places.at(frame.inside()));
         places()
             .find(|place| *place == CodeOwner::Fork)

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 
 use allocanary_heap::{Mapping, Memory, PageStates, ThreadId, parse_maps};
 use allocanary_process::{ProcFile, ProcessFiles, open, text};
-use allocanary_stacks::outside::{CodeMapping, OutsideProcess, Stack, UnwindTables};
+use allocanary_stacks::outside::{CodeMapping, OutsideProcess, OutsideStack, UnwindTables};
 use allocanary_stacks::walk::WalkRegisters;
 
 /// The process, with the unwind tables of its files.
@@ -51,7 +51,7 @@ impl ProcessWalker {
     }
 
     /// Walks the stack of a thread. Without a frame pointer (0) a walk may end early.
-    pub fn walk(&mut self, from: WalkRegisters) -> Stack {
+    pub fn walk(&mut self, from: WalkRegisters) -> OutsideStack {
         self.modules.walk(&self.seen, from)
     }
 }

@@ -7,7 +7,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::draw::palette;
-use crate::draw::scale::Scale;
+use crate::draw::scale::AxisScale;
 
 /// The sheet's size. A unit is one pixel if the page is about 1280 pixels wide.
 const SIZE: (f64, f64) = (560.0, 340.0);
@@ -49,7 +49,7 @@ impl<'a> Canvas<'a> {
     }
 
     /// The vertical axis: a line and a label for each tick.
-    pub fn upright(&self, scale: &Scale) {
+    pub fn upright(&self, scale: &AxisScale) {
         for tick in &scale.ticks {
             let y = Canvas::place(0.0, scale.share(*tick)).1;
             self.line(&[(FIELD.0, y), (FIELD.2, y)], palette::GRID, 1.0);
@@ -58,7 +58,7 @@ impl<'a> Canvas<'a> {
     }
 
     /// The horizontal axis of a scale.
-    pub fn level(&self, scale: &Scale, name: &str) {
+    pub fn level(&self, scale: &AxisScale, name: &str) {
         for tick in &scale.ticks {
             let x = Canvas::place(scale.share(*tick), 0.0).0;
             self.line(&[(x, FIELD.1), (x, FIELD.3)], palette::GRID, 1.0);

@@ -3,7 +3,7 @@
 use allocanary_text::units::Unit;
 
 /// An axis of values.
-pub struct Scale {
+pub struct AxisScale {
     unit: Unit,
     is_log: bool,
     low: f64,
@@ -18,39 +18,39 @@ const MOST_LINEAR: f64 = 8.0;
 /// The minimum span of an axis that does not begin at 0, as a share of the largest value.
 const LEAST_SPAN: f64 = 0.05;
 
-impl Scale {
+impl AxisScale {
     /// A linear scale from 0 to a round value.
-    pub fn linear(unit: Unit, values: impl Iterator<Item = f64>) -> Scale {
+    pub fn linear(unit: Unit, values: impl Iterator<Item = f64>) -> AxisScale {
         let most = values.filter(|value| value.is_finite()).fold(0.0, f64::max);
         let most = if most > 0.0 { most } else { 1.0 };
         let step = even_step(unit, most);
         // Without the 1e-9, a rounding error near the greatest value could change the number of steps.
         let steps = (most / step - 1e-9).ceil().max(1.0);
         let ticks = (0..=steps as u32).map(|at| f64::from(at) * step).collect();
-        Scale { unit, is_log: false, low: 0.0, high: steps * step, ticks }
+        AxisScale { unit, is_log: false, low: 0.0, high: steps * step, ticks }
     }
 
     /// A scale for points, which need not begin at 0. If the values are close together, it begins near the smallest. It spans at
     /// least a twentieth of the largest: on a shorter axis all ticks would have the same label, and noise would look like an
     /// effect.
-    pub fn close(unit: Unit, values: &[f64]) -> Scale {
+    pub fn close(unit: Unit, values: &[f64]) -> AxisScale {
         let finite = || values.iter().copied().filter(|value| value.is_finite());
         let (least, most) = (finite().fold(f64::INFINITY, f64::min), finite().fold(0.0, f64::max));
         if !least.is_finite() || least < most / 2.0 || least >= most {
-            return Scale::fitting(unit, &values.iter().map(|value| vec![*value]).collect::<Vec<_>>(), &[]);
+            return AxisScale::fitting(unit, &values.iter().map(|value| vec![*value]).collect::<Vec<_>>(), &[]);
         }
         let room = ((most - least) * 0.1).max((most * LEAST_SPAN - (most - least)) / 2.0);
         let (low, high) = (least - room, most + room);
-        Scale { unit, is_log: false, low, high, ticks: even_ticks(unit, low, high) }
+        AxisScale { unit, is_log: false, low, high, ticks: even_ticks(unit, low, high) }
     }
 
     /// A logarithmic scale. Values without a logarithm are left out.
-    pub fn log(unit: Unit, values: impl Iterator<Item = f64> + Clone) -> Scale {
+    pub fn log(unit: Unit, values: impl Iterator<Item = f64> + Clone) -> AxisScale {
         let values = values.filter(|value| value.is_finite() && *value > 0.0);
         let least = values.clone().fold(f64::INFINITY, f64::min);
         let most = values.fold(0.0, f64::max);
         if most == 0.0 {
-            return Scale::linear(unit, std::iter::empty());
+            return AxisScale::linear(unit, std::iter::empty());
         }
         let (low, high) = (least / 1.25, most * 1.25);
         let powers = (1..=10).map(|step| powers_of_two(low, high, step));
@@ -58,19 +58,19 @@ impl Scale {
         let fits = |ticks: &Vec<f64>| ticks.len() <= 7;
         let ticks = if unit == Unit::Bytes { powers.into_iter().find(fits) } else { decades.into_iter().find(fits) };
         let ticks = ticks.filter(|ticks| ticks.len() >= 2).unwrap_or_else(|| even_ticks(unit, low, high));
-        Scale { unit, is_log: true, low, high, ticks }
+        AxisScale { unit, is_log: true, low, high, ticks }
     }
 
     /// A logarithmic scale if one candidate is much larger than the others, otherwise a linear scale. In: the values of each
     /// candidate, and other values that must be in the picture.
-    pub fn fitting(unit: Unit, candidates: &[Vec<f64>], others: &[f64]) -> Scale {
+    pub fn fitting(unit: Unit, candidates: &[Vec<f64>], others: &[f64]) -> AxisScale {
         let most = |values: &Vec<f64>| values.iter().copied().filter(|value| value.is_finite()).reduce(f64::max);
         let mut most: Vec<f64> = candidates.iter().filter_map(most).filter(|most| *most > 0.0).collect();
         most.sort_by(f64::total_cmp);
         let middle = most.get(most.len().saturating_sub(1) / 2).copied().unwrap_or_default();
         let dwarfs = most.last().is_some_and(|last| *last > MOST_LINEAR * middle);
         let values = candidates.iter().flatten().chain(others).copied();
-        if dwarfs { Scale::log(unit, values) } else { Scale::linear(unit, values) }
+        if dwarfs { AxisScale::log(unit, values) } else { AxisScale::linear(unit, values) }
     }
 
     /// The position of the value: 0 at the axis's start, 1 at its end.
@@ -147,28 +147,28 @@ mod tests {
 
     #[test]
     fn ticks_are_round_in_the_units_own_multiples() {
-        let scale = Scale::linear(Unit::Bytes, [79.0 * MIB].into_iter());
+        let scale = AxisScale::linear(Unit::Bytes, [79.0 * MIB].into_iter());
         let labels: Vec<String> = scale.ticks.iter().map(|tick| scale.label(*tick)).collect();
         assert_eq!(labels, ["0", "20 MiB", "40 MiB", "60 MiB", "80 MiB"]);
-        let scale = Scale::log(Unit::Nanoseconds, [120.0, 80_000_000.0].into_iter());
+        let scale = AxisScale::log(Unit::Nanoseconds, [120.0, 80_000_000.0].into_iter());
         let labels: Vec<String> = scale.ticks.iter().map(|tick| scale.label(*tick)).collect();
         assert_eq!(labels, ["100 ns", "1 us", "10 us", "100 us", "1 ms", "10 ms", "100 ms"]);
     }
 
     #[test]
     fn one_giant_makes_the_axis_logarithmic() {
-        assert!(Scale::fitting(Unit::Bytes, &[vec![10.0], vec![12.0], vec![100.0]], &[]).is_log);
-        assert!(!Scale::fitting(Unit::Bytes, &[vec![10.0], vec![70.0]], &[]).is_log);
-        assert!(!Scale::fitting(Unit::Bytes, &[vec![10.0, 900.0]], &[]).is_log, "a single candidate grows");
+        assert!(AxisScale::fitting(Unit::Bytes, &[vec![10.0], vec![12.0], vec![100.0]], &[]).is_log);
+        assert!(!AxisScale::fitting(Unit::Bytes, &[vec![10.0], vec![70.0]], &[]).is_log);
+        assert!(!AxisScale::fitting(Unit::Bytes, &[vec![10.0, 900.0]], &[]).is_log, "a single candidate grows");
     }
 
     #[test]
     fn an_axis_stands_without_values() {
         for values in [Vec::<f64>::new(), vec![0.0], vec![f64::NAN], vec![-1.0], vec![f64::INFINITY]] {
             for scale in [
-                Scale::linear(Unit::Bytes, values.clone().into_iter()),
-                Scale::log(Unit::Count, values.clone().into_iter()),
-                Scale::fitting(Unit::Ratio, &[values], &[]),
+                AxisScale::linear(Unit::Bytes, values.clone().into_iter()),
+                AxisScale::log(Unit::Count, values.clone().into_iter()),
+                AxisScale::fitting(Unit::Ratio, &[values], &[]),
             ] {
                 assert!((0.0..=1.0).contains(&scale.share(0.5)));
                 assert!(scale.ticks.iter().all(|tick| tick.is_finite()));
@@ -178,15 +178,15 @@ mod tests {
 
     #[test]
     fn values_that_are_close_are_told_apart() {
-        let scale = Scale::close(Unit::Bytes, &[100.0 * MIB, 104.0 * MIB]);
+        let scale = AxisScale::close(Unit::Bytes, &[100.0 * MIB, 104.0 * MIB]);
         assert!(scale.share(100.0 * MIB) < 0.2 && scale.share(104.0 * MIB) > 0.8 && scale.ticks.len() > 2);
-        let scale = Scale::close(Unit::Bytes, &[89.7 * MIB, 89.71 * MIB]);
+        let scale = AxisScale::close(Unit::Bytes, &[89.7 * MIB, 89.71 * MIB]);
         let labels: Vec<String> = scale.ticks.iter().map(|tick| scale.label(*tick)).collect();
         assert_eq!(labels, ["88 MiB", "89 MiB", "90 MiB", "91 MiB"], "no two ticks have the same label");
-        let scale = Scale::close(Unit::Bytes, &[10.0 * MIB, 104.0 * MIB]);
+        let scale = AxisScale::close(Unit::Bytes, &[10.0 * MIB, 104.0 * MIB]);
         assert_eq!(scale.share(0.0), 0.0, "values far apart are seen from 0");
         for values in [vec![], vec![0.0, 0.0], vec![f64::NAN, 5.0], vec![-3.0, -2.0], vec![7.0, 7.0]] {
-            let scale = Scale::close(Unit::Count, &values);
+            let scale = AxisScale::close(Unit::Count, &values);
             assert!((0.0..=1.0).contains(&scale.share(5.0)), "{values:?}");
         }
     }

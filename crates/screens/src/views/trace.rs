@@ -12,7 +12,7 @@ use crate::draw::Picture;
 use crate::draw::canvas::{Canvas, Side, spread};
 use crate::draw::markup::prose;
 use crate::draw::palette;
-use crate::draw::scale::Scale;
+use crate::draw::scale::AxisScale;
 use allocanary_text::units::{Unit, show_duration};
 use allocanary_trace::info::{CurvePoint, Info};
 
@@ -225,8 +225,8 @@ fn rate(info: &Info) -> Vec<(f64, f64)> {
 pub(crate) fn drawn(title: &str, unit: Unit, lines: &[(usize, Vec<(f64, f64)>)], caption: &str) -> Option<Picture> {
     let points = || lines.iter().flat_map(|(_, line)| line.iter());
     points().next()?;
-    let time = Scale::linear(Unit::Microseconds, points().map(|(time, _)| *time));
-    let value = Scale::linear(unit, points().map(|(_, value)| *value));
+    let time = AxisScale::linear(Unit::Microseconds, points().map(|(time, _)| *time));
+    let value = AxisScale::linear(unit, points().map(|(_, value)| *value));
     let drawing = Canvas::paint(title, |canvas| {
         canvas.level(&time, "time since the start");
         canvas.upright(&value);

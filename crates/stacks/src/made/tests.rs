@@ -197,7 +197,7 @@ fn a_rule_of_code_that_was_replaced_ends_the_walk_until_it_is_forgotten() {
 /// Unmapped memory has no rule. Data that look like code are not taken for code, neither now nor later.
 #[test]
 fn only_mapped_code_that_may_be_executed_has_a_rule() {
-    let (mut made, mut stack): (Box<Made>, Box<Stack>) = (zeroed(), zeroed());
+    let (mut made, mut stack): (Box<Made>, Box<StackBounds>) = (zeroed(), zeroed());
     let data = Page::new(libc::PROT_READ | libc::PROT_WRITE);
     let at = data.put(0, &PYTHON) + 6;
     assert_eq!(made.rule(at, &mut stack), Some(Rule::UNKNOWN));
@@ -216,7 +216,7 @@ fn only_mapped_code_that_may_be_executed_has_a_rule() {
 /// After a damaged frame, each walk may meet another address. The number of system calls for such addresses is limited.
 #[test]
 fn a_thread_that_has_found_no_code_too_often_looks_for_no_more() {
-    let (mut made, mut stack): (Box<Made>, Box<Stack>) = (zeroed(), zeroed());
+    let (mut made, mut stack): (Box<Made>, Box<StackBounds>) = (zeroed(), zeroed());
     let page = Page::code();
     let at = page.put(0, &PYTHON) + 6;
     for _ in 1..MOST_REFUSED {

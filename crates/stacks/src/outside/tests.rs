@@ -46,12 +46,12 @@ impl OutsideProcess for Own {
 #[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
 fn a_stack_is_walked_to_its_first_frame() {
     #[inline(never)]
-    fn innermost(found: &mut Option<Stack>) -> u64 {
+    fn innermost(found: &mut Option<OutsideStack>) -> u64 {
         *found = Some(UnwindTables::new().walk(&Own::new(), crate::walk::here()));
         std::hint::black_box(1)
     }
     #[inline(never)]
-    fn middle(found: &mut Option<Stack>) -> u64 {
+    fn middle(found: &mut Option<OutsideStack>) -> u64 {
         innermost(found) + std::hint::black_box(2)
     }
     let stack = std::thread::spawn(|| {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::search::whole::{FINAL, Measure, Rows, Searched};
 use crate::session::{
-    Earlier, Ending, Executor, Left, RowsFile, Session, Study, StudyFile, StudyFiles, other_file, plan,
+    EarlierCells, Ending, Executor, Left, RowsFile, Session, Study, StudyFile, StudyFiles, other_file, plan,
 };
 use allocanary_measure::metrics::Metrics;
 use allocanary_measure::rows;
@@ -57,7 +57,7 @@ pub struct Cells<'a> {
     /// Every row so far, by its cell. They include those of an interrupted search.
     known: BTreeMap<String, Sample>,
     /// The rows of an interrupted search. Cells that failed are measured again.
-    earlier: Earlier,
+    earlier: EarlierCells,
     /// How many runs failed in an interrupted search, by stage and candidate.
     failed: BTreeMap<(String, Candidate), usize>,
     /// The host and the versions of all rows that the search used so far.
@@ -97,7 +97,7 @@ impl<'a> Cells<'a> {
         watch: &'a mut dyn SearchProgress,
     ) -> Result<Cells<'a>> {
         let study = job.file.clone().check()?;
-        let (mut known, mut failed, mut earlier) = (BTreeMap::new(), BTreeMap::new(), Earlier::default());
+        let (mut known, mut failed, mut earlier) = (BTreeMap::new(), BTreeMap::new(), EarlierCells::default());
         let mut other = None;
         if let Some(path) = target.rows().filter(|path| path.exists()) {
             rows::read(&[path], |sample| {

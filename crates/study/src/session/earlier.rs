@@ -13,7 +13,7 @@ use allocanary_rows::sample::Sample;
 
 /// The cells that already have rows.
 #[derive(Debug, Default)]
-pub struct Earlier {
+pub struct EarlierCells {
     /// Cells with a successful row.
     done: BTreeSet<String>,
     /// Cells with failed rows only, each with the time of the last failure and the host on which its study began.
@@ -22,7 +22,7 @@ pub struct Earlier {
     began_on: Option<String>,
 }
 
-impl Earlier {
+impl EarlierCells {
     /// Reads the rows of the target; nothing if there are none, or if they cannot be read again. `builds` are those of
     /// the user's files as they are now.
     pub fn read<'a>(
@@ -30,8 +30,8 @@ impl Earlier {
         planned: impl Iterator<Item = &'a Cell> + Clone,
         cells: &[Description],
         builds: &BTreeMap<String, String>,
-    ) -> Result<Earlier> {
-        let mut earlier = Earlier::default();
+    ) -> Result<EarlierCells> {
+        let mut earlier = EarlierCells::default();
         let Some(path) = target.rows() else { return Ok(earlier) };
         let plan: BTreeSet<String> = planned.clone().map(Cell::identity).collect();
         let mut problem = None;

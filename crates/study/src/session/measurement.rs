@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
 
-use super::{Earlier, Ending, Executor, Session, kept};
+use super::{EarlierCells, Ending, Executor, Session, kept};
 use crate::session::{MOST_CELLS, Studies, Study, plan, too_many};
 use crate::session::{RowsFile, StudyFiles};
 use allocanary_rows::Cell;
@@ -126,9 +126,9 @@ impl Measurement<'_> {
         let earlier = match self.resume {
             true => {
                 let builds = self.executor.builds(&mut cells.clone());
-                kept::compare(&target, self.group).and(Earlier::read(&target, cells, self.cells, &builds))?
+                kept::compare(&target, self.group).and(EarlierCells::read(&target, cells, self.cells, &builds))?
             }
-            false => Earlier::default(),
+            false => EarlierCells::default(),
         };
         kept::keep(&target, self.group)?;
         let mut planned_of: BTreeMap<Option<String>, u32> = BTreeMap::new();

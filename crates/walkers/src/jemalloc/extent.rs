@@ -6,7 +6,7 @@ use crate::PAGE;
 
 /// What an extent is used for: `extent_state_e`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Use {
+pub enum ExtentUse {
     /// Has blocks.
     Active,
     /// Free, not yet given back.
@@ -49,7 +49,7 @@ impl Extent {
         let state = u64::from(entry.state.unwrap_or(0)) << fields.state;
         let bits = arena & 0xfff | u64::from(entry.slab) << 12 | state | u64::from(entry.class) << fields.class;
         let extent = Extent { at: entry.page * PAGE, bytes, bits, release };
-        let large = extent.state() == Use::Active && !entry.slab;
+        let large = extent.state() == ExtentUse::Active && !entry.slab;
         (large && release.classes.is_large(entry.class, bytes)).then_some(extent)
     }
 
@@ -88,13 +88,13 @@ impl Extent {
     }
 
     /// What it is used for.
-    pub fn state(&self) -> Use {
+    pub fn state(&self) -> ExtentUse {
         match self.state_number() {
-            0 => Use::Active,
-            1 => Use::Dirty,
-            2 => Use::Muzzy,
-            3 => Use::Retained,
-            _ => Use::Moving,
+            0 => ExtentUse::Active,
+            1 => ExtentUse::Dirty,
+            2 => ExtentUse::Muzzy,
+            3 => ExtentUse::Retained,
+            _ => ExtentUse::Moving,
         }
     }
 

@@ -1,6 +1,6 @@
 //! The extents of a heap. In: a tree, and the release. Out: each extent once, in the order of the addresses, with the bitmaps of slabs.
 
-use super::extent::{Bitmap, Extent, Use};
+use super::extent::{Bitmap, Extent, ExtentUse};
 use super::release::JemallocRelease;
 use super::rtree::{BYTES, LeafEntry, Tree};
 use crate::{Memory, PAGE, Window};
@@ -65,7 +65,7 @@ impl Extents {
         let Some(extent) = Extent::parse(bytes, release).filter(spans) else {
             return self.guess(entry, pages, bytes, release);
         };
-        let active = extent.state() == Use::Active;
+        let active = extent.state() == ExtentUse::Active;
         // A free extent keeps the class and the kind that it had.
         let same_blocks = !active || extent.class() == entry.class && extent.slab() == entry.slab;
         if !same_blocks || entry.state.is_some_and(|state| state != extent.state_number()) {
@@ -154,14 +154,14 @@ impl Extents {
 
     /// Where the active block begins that has the address.
     pub fn block_of(&self, at: u64) -> Option<u64> {
-        let extent = self.at(at).filter(|extent| extent.state() == Use::Active)?;
+        let extent = self.at(at).filter(|extent| extent.state() == ExtentUse::Active)?;
         let within = at.checked_sub(extent.at)?;
         Some(if extent.slab() { at - within % extent.block().max(1) } else { extent.at })
     }
 
     /// The active block that begins at the address: its size class.
     pub fn class_of_block(&self, at: u64) -> Option<u8> {
-        let extent = self.at(at).filter(|extent| extent.state() == Use::Active)?;
+        let extent = self.at(at).filter(|extent| extent.state() == ExtentUse::Active)?;
         let within = at.checked_sub(extent.at)?;
         let begins = if extent.slab() {
             within % extent.block().max(1) == 0 && within / extent.block().max(1) < extent.regions()

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::caches::Caches;
-use super::extent::{Bitmap, Extent, Use};
+use super::extent::{Bitmap, Extent, ExtentUse};
 use super::extents::Extents;
 use super::metadata;
 use crate::{BlockKind, HeapArena, Memory, PageState, Walk};
@@ -45,7 +45,7 @@ pub fn fill(
     let mut totals = ExtentTotals::default();
     for (extent, bitmap) in &extents.all {
         match extent.state() {
-            Use::Active => {
+            ExtentUse::Active => {
                 if arenas.iter().any(|arena| arena.number == extent.arena()) {
                     totals.active += extent.bytes;
                 }
@@ -54,13 +54,13 @@ pub fn fill(
                     None => large(extent, extents.usable(extent), caches, walk),
                 }
             }
-            Use::Dirty | Use::Muzzy => totals.free += memory.pages().resident(extent.from(), extent.to()),
-            Use::Retained => {
+            ExtentUse::Dirty | ExtentUse::Muzzy => totals.free += memory.pages().resident(extent.from(), extent.to()),
+            ExtentUse::Retained => {
                 for run in memory.pages().within(extent.from(), extent.to()) {
                     walk.layout.block(run.from, run.to - run.from, BlockKind::Unused);
                 }
             }
-            Use::Moving => walk.layout.block(extent.from(), extent.bytes, BlockKind::Unknown),
+            ExtentUse::Moving => walk.layout.block(extent.from(), extent.bytes, BlockKind::Unknown),
         }
     }
     totals
@@ -102,7 +102,7 @@ fn regions(memory: &dyn Memory, extents: &Extents, index: &BTreeMap<u32, u32>, w
     };
     for (extent, _) in &extents.all {
         let arena = index[&extent.arena()];
-        if extent.state() != Use::Retained {
+        if extent.state() != ExtentUse::Retained {
             push(extent.from(), extent.to(), arena);
             continue;
         }

@@ -13,7 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use super::release::{ArenaFields, JemallocRelease};
+use super::release::{JemallocArenaFields, JemallocRelease};
 use super::rtree::Tree;
 use crate::globals::{each_piece, each_word};
 use crate::{Memory, PAGE};
@@ -77,8 +77,8 @@ pub fn arenas(
     release: &JemallocRelease,
 ) -> Vec<JemallocArena> {
     match release.arena {
-        ArenaFields::Shard => by_shard(memory, tree, blocks),
-        ArenaFields::Base { active, base } => by_base(memory, tree, blocks, active, base),
+        JemallocArenaFields::Shard => by_shard(memory, tree, blocks),
+        JemallocArenaFields::Base { active, base } => by_base(memory, tree, blocks, active, base),
     }
 }
 

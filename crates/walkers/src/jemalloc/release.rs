@@ -19,7 +19,7 @@ pub struct JemallocRelease {
     /// The form of a thread cache.
     pub cache: ThreadCacheForm,
     /// How an arena is found, and its count.
-    pub arena: ArenaFields,
+    pub arena: JemallocArenaFields,
 }
 
 /// The fields of `edata_t`, or `extent_t` before 5.3: 128 bytes. The first word has bits: 0 to 11 are the arena, 12 is set for a slab.
@@ -77,7 +77,7 @@ pub enum ThreadCacheForm {
 
 /// How an arena is found, and its count of pages in active extents.
 #[derive(Debug, PartialEq, Eq)]
-pub enum ArenaFields {
+pub enum JemallocArenaFields {
     /// By `pa_shard` in it, at any distance.
     Shard,
     /// A global variable points to it, and it points to its `base_t`.
@@ -113,7 +113,7 @@ const V5_3: JemallocRelease = JemallocRelease {
     leaf: Leaf { state: Some(2), class: 5, slab: 0 },
     classes: QUANTUM_16,
     cache: ThreadCacheForm::LowBits,
-    arena: ArenaFields::Shard,
+    arena: JemallocArenaFields::Shard,
 };
 
 const V5_3_QUANTUM_8: JemallocRelease =
@@ -125,13 +125,13 @@ const V5_2: JemallocRelease = JemallocRelease {
     leaf: Leaf { state: None, class: 0, slab: 32 },
     classes: QUANTUM_16,
     cache: ThreadCacheForm::Counts,
-    arena: ArenaFields::Base { active: 10344, base: 29480 },
+    arena: JemallocArenaFields::Base { active: 10344, base: 29480 },
 };
 
 const V5_2_QUANTUM_8: JemallocRelease = JemallocRelease {
     name: "5.2, with a quantum of 8 bytes",
     classes: QUANTUM_8,
-    arena: ArenaFields::Base { active: 10344, base: 29504 },
+    arena: JemallocArenaFields::Base { active: 10344, base: 29504 },
     ..V5_2
 };
 

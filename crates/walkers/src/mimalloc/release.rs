@@ -11,7 +11,7 @@ pub struct MimallocRelease {
     /// Of a page.
     pub page: PageFields,
     /// Of an arena.
-    pub arena: ArenaFields,
+    pub arena: MimallocArenaFields,
     /// Of the process's list of arenas.
     pub process: ProcessFields,
     /// Of the heap of a thread.
@@ -67,7 +67,7 @@ pub enum Start {
 
 /// The fields of `mi_arena_t`.
 #[derive(Debug, PartialEq, Eq)]
-pub struct ArenaFields {
+pub struct MimallocArenaFields {
     /// `subproc`: the process's list.
     pub subproc: u64,
     /// The address of its first slice. `None` if the arena itself is there.
@@ -148,7 +148,7 @@ const V3_3: MimallocRelease = MimallocRelease {
         memid_kind: 112,
         arena_kind: 7,
     },
-    arena: ArenaFields {
+    arena: MimallocArenaFields {
         subproc: 24,
         base: None,
         slice_count: 40,
@@ -170,7 +170,7 @@ const V3_1: MimallocRelease = MimallocRelease {
     name: "3.1",
     map_head: 0,
     page: PageFields { owner: 64, ..V3_3.page },
-    arena: ArenaFields {
+    arena: MimallocArenaFields {
         slice_count: 32,
         info_slices: 40,
         slices_free: 80,
@@ -184,7 +184,7 @@ const V3_1: MimallocRelease = MimallocRelease {
 
 const V3_0: MimallocRelease = MimallocRelease {
     name: "3.0",
-    arena: ArenaFields { slices_free: 64, slices_committed: 72, pages: 96, ..V3_1.arena },
+    arena: MimallocArenaFields { slices_free: 64, slices_committed: 72, pages: 96, ..V3_1.arena },
     process: ProcessFields { of_thread: 16, ..V3_1.process },
     owner: OwnerFields { tld: 0, page_count: 160, lists: None },
     ..V3_1
@@ -194,7 +194,7 @@ const V3_0: MimallocRelease = MimallocRelease {
 
 const V3_2: MimallocRelease = MimallocRelease {
     name: "3.2",
-    arena: ArenaFields { slices_free: 88, slices_committed: 96, pages: 120, ..V3_3.arena },
+    arena: MimallocArenaFields { slices_free: 88, slices_committed: 96, pages: 120, ..V3_3.arena },
     owner: OwnerFields {
         tld: 0,
         page_count: 168,
@@ -239,7 +239,7 @@ const V3_6: MimallocRelease = MimallocRelease {
         memid_kind: 120,
         arena_kind: 6,
     },
-    arena: ArenaFields {
+    arena: MimallocArenaFields {
         base: Some(40),
         slice_count: 48,
         info_slices: 56,

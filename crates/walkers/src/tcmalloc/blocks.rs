@@ -1,7 +1,7 @@
 //! Which blocks of the spans are taken, free or cached. In: spans, sizes and lists. Out: bits for each block, and how many are wrong.
 
 use super::lists::List;
-use super::span::{PageSpan, Use};
+use super::span::{PageSpan, SpanUse};
 use crate::{Memory, Window};
 
 /// The blocks of all spans.
@@ -38,7 +38,7 @@ impl<'a> SpanBlocks<'a> {
 
     /// The bytes of a span's blocks; 0 if it is one large block or free.
     pub fn size(&self, span: &PageSpan) -> u64 {
-        if span.used == Use::Taken { self.sizes.get(usize::from(span.class)).copied().unwrap_or(0) } else { 0 }
+        if span.used == SpanUse::Taken { self.sizes.get(usize::from(span.class)).copied().unwrap_or(0) } else { 0 }
     }
 
     /// How many blocks of a class a span has.

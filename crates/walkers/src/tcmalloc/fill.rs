@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::blocks::SpanBlocks;
 use super::map::{SpanMap, Spans};
-use super::span::Use;
+use super::span::SpanUse;
 use crate::{BlockKind, Memory, PAGE, PageState, Walk};
 use crate::{bits::each_run, sums::Sums};
 
@@ -55,7 +55,7 @@ pub fn fill(
         let bytes = span.to - span.from;
         totals.all = totals.all.saturating_add(bytes);
         match span.used {
-            Use::Taken if blocks.size(span) > 0 => {
+            SpanUse::Taken if blocks.size(span) > 0 => {
                 let (free, cached) = blocks.of(number);
                 let (size, count) = (blocks.size(span), blocks.count(span));
                 totals.in_spans += count_ones(free);
@@ -70,17 +70,17 @@ pub fn fill(
                 }
                 each_run(&taken, |from, count| walk.layout.list(span.from + from * size, size, count));
             }
-            Use::Taken => {
+            SpanUse::Taken => {
                 walk.live = walk.live.saturating_add(bytes);
                 walk.blocks += 1;
                 walk.layout.block(span.from, bytes, BlockKind::Live);
                 walk.layout.list(span.from, bytes, 1);
             }
-            Use::Free => {
+            SpanUse::Free => {
                 totals.free = totals.free.saturating_add(bytes);
                 totals.free_resident += memory.pages().resident(span.from, span.to);
             }
-            Use::Returned => {
+            SpanUse::Returned => {
                 totals.returned = totals.returned.saturating_add(bytes);
                 for run in memory.pages().within(span.from, span.to) {
                     walk.layout.block(run.from, run.to - run.from, BlockKind::Unused);
@@ -93,7 +93,7 @@ pub fn fill(
 
 /// Ends the last region.
 const END: super::span::PageSpan =
-    super::span::PageSpan { at: 0, from: u64::MAX, to: u64::MAX, class: 0, taken: 0, objects: 0, used: Use::Taken };
+    super::span::PageSpan { at: 0, from: u64::MAX, to: u64::MAX, class: 0, taken: 0, objects: 0, used: SpanUse::Taken };
 
 /// The leaves of the map, and the pages that have structures of spans and of thread caches.
 fn structures(memory: &dyn Memory, map: &SpanMap, found: &Spans, caches: &BTreeSet<u64>, walk: &mut Walk) {

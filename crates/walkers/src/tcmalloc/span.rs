@@ -4,7 +4,7 @@ use super::release::TcmallocRelease;
 
 /// What a span is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Use {
+pub enum SpanUse {
     /// Has blocks.
     Taken,
     /// Free, with its memory.
@@ -29,7 +29,7 @@ pub struct PageSpan {
     /// The first block of that list.
     pub objects: u64,
     /// What it is used for.
-    pub used: Use,
+    pub used: SpanUse,
 }
 
 impl PageSpan {
@@ -39,9 +39,9 @@ impl PageSpan {
         let word = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
         let (start, length, bits) = (word(fields.start)?, word(fields.length)?, word(fields.bits)?);
         let used = match bits >> 24 & 3 {
-            0 => Use::Taken,
-            1 => Use::Free,
-            2 => Use::Returned,
+            0 => SpanUse::Taken,
+            1 => SpanUse::Free,
+            2 => SpanUse::Returned,
             _ => return None,
         };
         let end = start.checked_add(length)?;

@@ -103,7 +103,7 @@ pub fn written_by(pid: u32, wanted: &WhoQuestion) -> std::result::Result<Written
     let text = match &wanted.against {
         Some((old, text)) => {
             let wrong = |error| format!("--against {old}: {error}");
-            let earlier = reports::Earlier::of(text).map_err(wrong)?;
+            let earlier = reports::EarlierBytes::of(text).map_err(wrong)?;
             let growths = reports::growths(&earlier, &found).map_err(wrong)?;
             let answer = reports::difference_answer(&earlier, &growths, &found);
             match wanted.form {

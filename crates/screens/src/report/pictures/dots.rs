@@ -2,7 +2,7 @@
 
 use super::figure;
 use crate::draw::canvas::{Canvas, Side};
-use crate::draw::scale::Scale;
+use crate::draw::scale::AxisScale;
 use crate::draw::{Picture, palette};
 use crate::report::words;
 use allocanary_measure::summary::{MedianEstimate, Panel};
@@ -17,7 +17,7 @@ pub fn latency(panel: &Panel, column: usize) -> Option<Picture> {
     if rows.iter().all(|row| row.len() < 2) {
         return None;
     }
-    let scale = Scale::log(Unit::Nanoseconds, values);
+    let scale = AxisScale::log(Unit::Nanoseconds, values);
     let title = format!("Latency at {}", words::column(panel.axis, panel.columns[column]));
     let drawing = Canvas::paint(&title, |canvas| draw(canvas, &scale, &rows));
     let caption = "In each row from left to right: what 50 %, 99 % and 99.9 % of operations take at most, with 95 % \
@@ -25,7 +25,7 @@ pub fn latency(panel: &Panel, column: usize) -> Option<Picture> {
     Some(Picture { title, drawing, caption: format!("{caption}{}", scale.note()), is_numbered: true })
 }
 
-fn draw(canvas: &Canvas, scale: &Scale, rows: &[Vec<MedianEstimate>]) {
+fn draw(canvas: &Canvas, scale: &AxisScale, rows: &[Vec<MedianEstimate>]) {
     canvas.level(scale, "duration of an operation");
     for (candidate, row) in rows.iter().enumerate() {
         let up = 1.0 - (candidate as f64 + 0.5) / rows.len() as f64;

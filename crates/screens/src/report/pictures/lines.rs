@@ -2,7 +2,7 @@
 
 use super::figure;
 use crate::draw::canvas::{Canvas, Side, spread};
-use crate::draw::scale::{Scale, column_shares};
+use crate::draw::scale::{AxisScale, column_shares};
 use crate::draw::{Picture, palette};
 use crate::report::words;
 use allocanary_measure::metrics::metric_of_all;
@@ -28,7 +28,7 @@ struct Chart<'a> {
     series: Vec<Vec<Option<MedianEstimate>>>,
     /// The lower bound of each candidate.
     floor: Vec<Option<f64>>,
-    scale: Scale,
+    scale: AxisScale,
 }
 
 /// Resident memory when idle from column to column.
@@ -40,7 +40,7 @@ pub fn memory(panel: &Panel) -> Option<Picture> {
         .map(|floor| floor.filter(|bytes| *bytes > 0.0))
         .collect();
     let floor: Vec<f64> = chart.floor.iter().flatten().copied().collect();
-    chart.scale = Scale::fitting(Unit::Bytes, &figures(&chart.series), &floor);
+    chart.scale = AxisScale::fitting(Unit::Bytes, &figures(&chart.series), &floor);
     let caption = "Medians with their 95 % intervals; less is better.";
     let about_floor = if floor.is_empty() { "" } else { " The broken line is what the service has requested." };
     Some(chart.picture(&format!("{caption}{about_floor}")))
@@ -54,7 +54,7 @@ pub fn throughput(panel: &Panel) -> Option<Picture> {
 
 /// The 99th percentile of latency from column to column.
 pub fn latency(panel: &Panel) -> Option<Picture> {
-    let log = |unit, figures: &[Vec<f64>]| Scale::log(unit, figures.iter().flatten().copied());
+    let log = |unit, figures: &[Vec<f64>]| AxisScale::log(unit, figures.iter().flatten().copied());
     let chart = by_column(panel, "p99", "Latency, 99th percentile", log)?;
     Some(chart.picture("99 % of operations take at most this: medians with their 95 % intervals; less is better."))
 }
@@ -96,7 +96,7 @@ fn by_column<'a>(
     panel: &'a Panel,
     metric: &str,
     title: &str,
-    scale: impl Fn(Unit, &[Vec<f64>]) -> Scale,
+    scale: impl Fn(Unit, &[Vec<f64>]) -> AxisScale,
 ) -> Option<Chart<'a>> {
     let columns = 0..panel.columns.len();
     let series: Vec<Vec<Option<MedianEstimate>>> =
@@ -126,8 +126,8 @@ fn inset(share: f64) -> f64 {
     0.05 + 0.9 * share
 }
 
-fn fitting(unit: Unit, figures: &[Vec<f64>]) -> Scale {
-    Scale::fitting(unit, figures, &[])
+fn fitting(unit: Unit, figures: &[Vec<f64>]) -> AxisScale {
+    AxisScale::fitting(unit, figures, &[])
 }
 
 fn figures(series: &[Vec<Option<MedianEstimate>>]) -> Vec<Vec<f64>> {

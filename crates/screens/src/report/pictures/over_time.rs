@@ -1,7 +1,7 @@
 //! A program's resident memory over time, one line for each candidate. In: a panel. Out: a picture.
 
 use crate::draw::canvas::{Canvas, Side, spread};
-use crate::draw::scale::Scale;
+use crate::draw::scale::AxisScale;
 
 use crate::draw::{Picture, palette};
 use crate::report::words;
@@ -25,8 +25,9 @@ pub fn over_time(panel: &Panel, column: usize) -> Option<Picture> {
     if runs.is_empty() {
         return None;
     }
-    let time = Scale::linear(Unit::Microseconds, runs.iter().flat_map(|(_, run)| run.iter().map(|(time, _)| *time)));
-    let rss = Scale::linear(Unit::Bytes, runs.iter().flat_map(|(_, run)| run.iter().map(|(_, rss)| *rss)));
+    let time =
+        AxisScale::linear(Unit::Microseconds, runs.iter().flat_map(|(_, run)| run.iter().map(|(time, _)| *time)));
+    let rss = AxisScale::linear(Unit::Bytes, runs.iter().flat_map(|(_, run)| run.iter().map(|(_, rss)| *rss)));
     let title = match panel.axis {
         Axis::Program => "Resident memory over time".to_string(),
         axis => format!("Resident memory over time, {}", words::column(axis, panel.columns[column])),

@@ -4,7 +4,7 @@
 use super::figure;
 use super::labels::{self, LINE};
 use crate::draw::canvas::{Canvas, FIELD, Side};
-use crate::draw::scale::Scale;
+use crate::draw::scale::AxisScale;
 use crate::draw::{Picture, palette};
 use crate::report::words;
 use allocanary_measure::metrics::{Better, Metric, metric_of_all};
@@ -42,8 +42,8 @@ pub fn memory(section: &StudySection, panel: &Panel, column: usize) -> Option<Pi
         dots.iter().map(of).flat_map(|one| [one.low, one.median, one.high]).collect()
     };
     let scales = Scales {
-        memory: Scale::close(memory.unit, &values(&|dot| dot.memory)),
-        price: Scale::close(price.unit, &values(&|dot| dot.price)),
+        memory: AxisScale::close(memory.unit, &values(&|dot| dot.memory)),
+        price: AxisScale::close(price.unit, &values(&|dot| dot.price)),
         more_is_better: price.better == Better::Higher,
     };
     let gain = |dot: &Dot| if scales.more_is_better { dot.price.median } else { -dot.price.median };
@@ -102,8 +102,8 @@ fn name(price: &Metric) -> &'static str {
 }
 
 struct Scales {
-    memory: Scale,
-    price: Scale,
+    memory: AxisScale,
+    price: AxisScale,
     more_is_better: bool,
 }
 

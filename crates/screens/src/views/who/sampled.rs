@@ -150,7 +150,7 @@ fn of_site(site: &SampledSite) -> Value {
 }
 
 /// The live bytes of each site at an earlier moment, by name and module.
-pub struct Earlier {
+pub struct EarlierBytes {
     by: String,
     /// The mean distance of its samples in bytes; `None` if the JSON does not have it.
     mean: Option<u64>,
@@ -158,9 +158,9 @@ pub struct Earlier {
     sites: HashMap<(String, String), BytesEstimate>,
 }
 
-impl Earlier {
+impl EarlierBytes {
     /// Reads what `who PID --json` printed. The error says what is missing.
-    pub fn of(text: &str) -> Result<Earlier, String> {
+    pub fn of(text: &str) -> Result<EarlierBytes, String> {
         let wanted = "wanted what `allocanary who PID --json` printed";
         let all: Value = serde_json::from_str(text).map_err(|error| format!("{wanted}: {error}"))?;
         let number = |of: &Value, name: &str| of[name].as_f64();
@@ -184,7 +184,7 @@ impl Earlier {
                 "it has not all sites, but those of {listed} of {samples} samples: {wanted} without --top"
             ));
         }
-        Ok(Earlier {
+        Ok(EarlierBytes {
             by: all["by"].as_str().unwrap_or_default().into(),
             mean: fact("mean_distance_bytes").and_then(Value::as_u64),
             seconds: fact("sampled_seconds").and_then(Value::as_f64).unwrap_or(0.0),
@@ -206,7 +206,7 @@ pub struct Growth {
 }
 
 /// The growth of all sites of either moment, the one that grew most first.
-pub fn growths(earlier: &Earlier, found: &SampledSites) -> Result<Vec<Growth>, String> {
+pub fn growths(earlier: &EarlierBytes, found: &SampledSites) -> Result<Vec<Growth>, String> {
     if earlier.by != name_of_by(found) {
         return Err(format!("wanted sites by {}, found sites by {}", name_of_by(found), earlier.by));
     }
@@ -242,7 +242,7 @@ fn signed(number: f64) -> String {
 }
 
 /// The answer about the difference.
-pub fn difference_answer(earlier: &Earlier, growths: &[Growth], found: &SampledSites) -> Answer {
+pub fn difference_answer(earlier: &EarlierBytes, growths: &[Growth], found: &SampledSites) -> Answer {
     let shown: Vec<&Growth> = growths.iter().filter(|one| one.bounds[0] > 0.0).collect();
     let program = harmless(&found.program);
     let apart = show_duration(Duration::from_secs_f64((found.seconds - earlier.seconds).clamp(0.0, 1e9)));
@@ -360,7 +360,7 @@ What limits these figures
     #[test]
     fn a_difference_says_only_what_is_shown() {
         let before = found(vec![site("grows", 10), site("same", 50), site("gone", 40)]);
-        let earlier = Earlier::of(&json(&before, None)).unwrap();
+        let earlier = EarlierBytes::of(&json(&before, None)).unwrap();
         let mut now = found(vec![site("grows", 100), site("same", 52)]);
         now.seconds += 30.0;
         let all = growths(&earlier, &now).unwrap();
@@ -376,21 +376,21 @@ What limits these figures
         // A site without a sample at one moment may still have had blocks then: one sample more or less shows nothing.
         let (one, none) = (found(vec![site("one", 1)]), found(Vec::new()));
         let of = |before: &SampledSites, now: &SampledSites| {
-            growths(&Earlier::of(&json(before, None)).unwrap(), now).unwrap()
+            growths(&EarlierBytes::of(&json(before, None)).unwrap(), now).unwrap()
         };
         let (new, gone) = (of(&none, &one).remove(0), of(&one, &none).remove(0));
         assert!(new.bounds[0] < 0.0 && gone.bounds[1] > 0.0, "{new:?} {gone:?}");
         // A site is missed more easily if samples are farther apart.
         let far = SampledSites { mean: 8 << 20, ..none };
         assert!(of(&far, &one)[0].bounds[0] < new.bounds[0] * 4.0);
-        assert!(Earlier::of("{}").is_err() && Earlier::of("x").is_err());
+        assert!(EarlierBytes::of("{}").is_err() && EarlierBytes::of("x").is_err());
     }
 
     /// A site that was left out is not one without a sample.
     #[test]
     fn an_earlier_output_without_all_sites_is_refused() {
         let all = found(vec![site("one", 10), site("two", 5), site("freed", 0)]);
-        let of = |top| Earlier::of(&json(&all, Some(top))).err().unwrap_or_default();
+        let of = |top| EarlierBytes::of(&json(&all, Some(top))).err().unwrap_or_default();
         assert_eq!(
             of(1),
             "it has not all sites, but those of 10 of 15 samples: wanted what `allocanary who PID --json` printed without --top"

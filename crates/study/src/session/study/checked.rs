@@ -17,7 +17,7 @@ pub struct Study {
     /// The workloads that the cells run.
     pub workloads: Vec<Spec>,
     /// Numbers of threads, each with the emulated host.
-    pub hosts: Vec<Scale>,
+    pub hosts: Vec<ThreadScale>,
     /// Repeats: processes per cell.
     pub repeats: u32,
     /// Random seed for run order and workloads.
@@ -32,7 +32,7 @@ pub struct Study {
 
 /// Number of threads, and number of cores of the emulated host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Scale {
+pub struct ThreadScale {
     /// Worker threads.
     pub threads: u32,
     /// Emulated cores; `None` to use the host as it is.

@@ -11,7 +11,7 @@ mod resumed;
 mod shipped;
 mod studies;
 
-pub use checked::{Scale, Study};
+pub use checked::{Study, ThreadScale};
 pub use count::{MOST_CELLS, too_many};
 pub use file::{Full, StudyFile};
 pub use full::Sized;
@@ -90,10 +90,10 @@ impl StudyFile {
             workloads,
             hosts: match &self.program {
                 None => scales(self.threads, self.emulate_cpus)?,
-                Some(_) if self.emulate_cpus.is_none() => vec![Scale { threads: 0, cores: None }],
+                Some(_) if self.emulate_cpus.is_none() => vec![ThreadScale { threads: 0, cores: None }],
                 Some(_) => {
                     let scales = scales(None, self.emulate_cpus)?;
-                    scales.into_iter().map(|scale| Scale { threads: 0, ..scale }).collect()
+                    scales.into_iter().map(|scale| ThreadScale { threads: 0, ..scale }).collect()
                 }
             },
             repeats,
@@ -107,7 +107,7 @@ impl StudyFile {
 
 /// Every pair of threads and cores. If only cores are given, the workload starts one thread per core, like a server
 /// that adapts to its host.
-fn scales(threads: Option<Vec<u32>>, cores: Option<Vec<u32>>) -> Result<Vec<Scale>> {
+fn scales(threads: Option<Vec<u32>>, cores: Option<Vec<u32>>) -> Result<Vec<ThreadScale>> {
     let check = |key: &str, numbers: &[u32], most: u64| match numbers.iter().find(|n| **n == 0 || u64::from(**n) > most)
     {
         Some(number) => Err(Error::Input(format!("{key}: wanted 1 to {most}, found {number}"))),
@@ -115,20 +115,20 @@ fn scales(threads: Option<Vec<u32>>, cores: Option<Vec<u32>>) -> Result<Vec<Scal
         None => Ok(()),
     };
     let most_threads = limits::most_threads();
-    let mut scales: Vec<Scale> = match (threads, cores) {
+    let mut scales: Vec<ThreadScale> = match (threads, cores) {
         (threads, None) => {
             let threads = threads.unwrap_or_else(|| THREADS.to_vec());
             check("threads", &threads, most_threads)?;
-            threads.into_iter().map(|threads| Scale { threads, cores: None }).collect()
+            threads.into_iter().map(|threads| ThreadScale { threads, cores: None }).collect()
         }
         (None, Some(cores)) => {
             check("emulate_cpus", &cores, most_threads)?;
-            cores.into_iter().map(|cores| Scale { threads: cores, cores: Some(cores) }).collect()
+            cores.into_iter().map(|cores| ThreadScale { threads: cores, cores: Some(cores) }).collect()
         }
         (Some(threads), Some(cores)) => {
             check("threads", &threads, most_threads)?;
             check("emulate_cpus", &cores, 100_000)?;
-            let pair = |threads| cores.iter().map(move |cores| Scale { threads, cores: Some(*cores) });
+            let pair = |threads| cores.iter().map(move |cores| ThreadScale { threads, cores: Some(*cores) });
             threads.iter().copied().flat_map(pair).collect()
         }
     };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::checked::{Scale, Study};
+use super::checked::{Study, ThreadScale};
 use crate::program::huge_pages;
 use allocanary_rows::Cell;
 use allocanary_rows::description::{Description, WorkloadDescription, number};
@@ -116,7 +116,7 @@ fn cell(
     candidate: &Candidate,
     description: &Description,
     workload: &Spec,
-    shape: Scale,
+    shape: ThreadScale,
 ) -> Result<Cell> {
     let mut settings = canonical_settings(&candidate.spec, description)?;
     let inherited = candidate.inherited.iter().filter(|(name, _)| description.environment.owns(name));
@@ -140,7 +140,7 @@ fn cell(
 }
 
 /// A cell of the user's program.
-fn program_cell(study: &Study, candidate: &Candidate, cells: &[Description], shape: Scale) -> Result<Cell> {
+fn program_cell(study: &Study, candidate: &Candidate, cells: &[Description], shape: ThreadScale) -> Result<Cell> {
     let spec = &candidate.spec;
     let (allocator, settings) = match spec.name.strip_prefix(PRELOAD) {
         Some(path) => {

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::fmt::Display;
 
-use super::checked::{Scale, Study};
+use super::checked::{Study, ThreadScale};
 use super::studies::Studies;
 use allocanary_rows::error::Result;
 
@@ -67,7 +67,7 @@ fn text(name: &Option<String>) -> String {
     name.as_ref().map_or("none".into(), |name| format!("`{name}`"))
 }
 
-fn scale(scale: &Scale) -> String {
+fn scale(scale: &ThreadScale) -> String {
     let cores = scale.cores.map_or(String::new(), |cores| format!(" on {cores} cores"));
     format!("{} threads{cores}", scale.threads)
 }
