@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use allocanary::tuning;
 use allocanary_rows::Spec;
-use allocanary_screens::report::lines::Lines;
+use allocanary_screens::report::lines::DeployLines;
 
 // As it was pasted.
 #[rustfmt::skip]
@@ -15,7 +15,7 @@ allocanary::install!(
 #[test]
 fn the_line_of_a_report_is_the_one_above_and_its_settings_are_in_force() {
     let candidate = "jemalloc:narenas=3,tcache=false,dirty_decay_ms=-1,metadata_thp=disabled";
-    let install = Lines::of(&Spec::parse(candidate).unwrap().into()).unwrap().install.unwrap();
+    let install = DeployLines::of(&Spec::parse(candidate).unwrap().into()).unwrap().install.unwrap();
     let source = include_str!("pasted.rs");
     assert!(source.contains(&format!("\n{install}\n")), "{install}");
     if std::env::vars_os().any(|(name, _)| name.to_string_lossy().ends_with("MALLOC_CONF")) {

@@ -8,7 +8,7 @@ use super::terminal;
 use crate::args::CompareFlags;
 use allocanary_measure::metrics::{Metric, Metrics};
 use allocanary_measure::rows;
-use allocanary_measure::summary::{Compared, Fold, Judged, Judgement, MetricLimit, Side};
+use allocanary_measure::summary::{Fold, Judged, Judgement, MetricLimit, RowComparison, Side};
 use allocanary_rows::error::{Error, Result};
 use allocanary_screens::draw::{Answer, short};
 use allocanary_screens::report::comparison;
@@ -86,7 +86,7 @@ fn tell_gates(judgement: &Judgement, undecided_passes: bool) {
     for (what, why) in &judgement.lost {
         terminal::tell(format_args!("lost: {what}: {why}"));
     }
-    let found = |gate: &MetricLimit, one: &Compared| {
+    let found = |gate: &MetricLimit, one: &RowComparison| {
         format!("{}: {}, and the gate is {}", one.title(), comparison::found(&one.comparison), show_share(gate.most))
     };
     for (gate, one) in judgement.judged(Judged::Undecided) {

@@ -27,7 +27,7 @@ const SETTLE: Duration = Duration::from_millis(50);
 
 /// Replays a trace.
 pub fn run(flags: &ReplayFlags) -> Result<ExitCode> {
-    let Replay { study, seconds, .. } = study(&only(&flags.trace)?, &flags.how, flags.settle.as_deref())?;
+    let ReplayStudy { study, seconds, .. } = study(&only(&flags.trace)?, &flags.how, flags.settle.as_deref())?;
     let candidates = Some(candidates());
     let study = StudyFile { candidates, ..study }.overridden_by(flags.file());
     study.clone().check()?;
@@ -84,7 +84,7 @@ fn only(path: &Path) -> Result<PathBuf> {
 }
 
 /// A trace as a study.
-pub struct Replay {
+pub struct ReplayStudy {
     /// The study, without candidates.
     pub study: StudyFile,
     /// How long the program's own times take in a replay; zero if the replay does not keep them.
@@ -112,7 +112,7 @@ pub fn timed(mut roster: Roster, seconds: f64) -> Roster {
 }
 
 /// Reads a trace, prints what it contains, and makes a study of it.
-pub fn study(path: &Path, how: &PaceFlags, settle: Option<&str>) -> Result<Replay> {
+pub fn study(path: &Path, how: &PaceFlags, settle: Option<&str>) -> Result<ReplayStudy> {
     let settle = settle.map_or(Ok(SETTLE), settling)?;
     let trace = whole(path)?;
     let marks = how.mark_at.as_deref().map_or(Ok(Marks::default()), marks)?;
@@ -163,7 +163,7 @@ pub fn study(path: &Path, how: &PaceFlags, settle: Option<&str>) -> Result<Repla
         ..StudyFile::default()
     };
     let seconds = seconds(prepared.operations, prepared.peak_live, paced);
-    Ok(Replay { study, paced, idle: settle, seconds })
+    Ok(ReplayStudy { study, paced, idle: settle, seconds })
 }
 
 /// The absolute path of a file, as a workload names it.

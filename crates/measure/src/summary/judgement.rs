@@ -13,7 +13,7 @@ use allocanary_rows::error::{Error, Result};
 use allocanary_rows::version::Version;
 
 /// One candidate at one column in one metric: the new rows compared with the old rows.
-pub struct Compared {
+pub struct RowComparison {
     /// Which cells.
     pub key: CellKey,
     /// Their place in the study.
@@ -24,7 +24,7 @@ pub struct Compared {
     pub comparison: GroupComparison,
 }
 
-impl Compared {
+impl RowComparison {
     /// The cells and the figure in one line.
     pub fn title(&self) -> String {
         format!("{} of {}", self.figure(), self.key.title())
@@ -43,7 +43,7 @@ fn figure(metric: &Metric, quantile: Option<f64>) -> String {
 /// All that a comparison of two states says.
 pub struct Judgement {
     /// The comparisons, metric by metric.
-    pub compared: Vec<Compared>,
+    pub compared: Vec<RowComparison>,
     /// Cells that only the new rows have.
     pub only_new: Vec<String>,
     /// Differences between the two sides: host, build, versions.
@@ -85,11 +85,11 @@ impl Judgement {
         let is_too_busy = noises.iter().any(|noise| noise.is_too_busy());
         let others = noises.iter().map(|noise| noise.others_per_cpu()).fold(0.0, f64::max);
         let compared = figures.iter().flat_map(|figure| in_figure(&pairs, figure, gates));
-        let doubt = |one: Compared| match is_too_busy {
-            true => Compared { comparison: one.comparison.on_a_busy_machine(one.metric.unit, others), ..one },
+        let doubt = |one: RowComparison| match is_too_busy {
+            true => RowComparison { comparison: one.comparison.on_a_busy_machine(one.metric.unit, others), ..one },
             false => one,
         };
-        let compared: Vec<Compared> = compared.map(doubt).collect();
+        let compared: Vec<RowComparison> = compared.map(doubt).collect();
         let mut gated = Vec::new();
         for gate in gates {
             let own = compared.iter().enumerate();
@@ -114,7 +114,7 @@ impl Judgement {
     }
 
     /// The gates that were judged so, each with its comparison.
-    pub fn judged(&self, wanted: Judged) -> impl Iterator<Item = (&MetricLimit, &Compared)> {
+    pub fn judged(&self, wanted: Judged) -> impl Iterator<Item = (&MetricLimit, &RowComparison)> {
         let of_kind = self.gated.iter().filter(move |(_, _, judged)| *judged == wanted);
         of_kind.map(|(gate, at, _)| (gate, &self.compared[*at]))
     }
@@ -146,7 +146,7 @@ fn contents(side: &Side) -> String {
 }
 
 /// All pairs in one figure. The margin is that of its narrowest gate, if there is one.
-fn in_figure(pairs: &[Pair], (metric, quantile): &Figure, gates: &[MetricLimit]) -> Vec<Compared> {
+fn in_figure(pairs: &[Pair], (metric, quantile): &Figure, gates: &[MetricLimit]) -> Vec<RowComparison> {
     let gated = gates.iter().filter(|gate| gate.is_for(metric, *quantile)).map(|gate| gate.most).reduce(f64::min);
     let margin = gated.unwrap_or(MARGIN);
     // As in a report, chance is bounded for one metric of one workload: what others do changes nothing here.
@@ -163,7 +163,7 @@ fn in_figure(pairs: &[Pair], (metric, quantile): &Figure, gates: &[MetricLimit])
         }
     };
     let found = pairs.chunk_by(of_workload).flat_map(of_family);
-    let whole = pairs.iter().zip(found).map(|((key, old, _), comparison)| Compared {
+    let whole = pairs.iter().zip(found).map(|((key, old, _), comparison)| RowComparison {
         key: (*key).clone(),
         place: old.place,
         metric: metric.clone(),

@@ -31,7 +31,7 @@ pub use conditions::{Conditions, differences, differing};
 pub use fold::{CellKey, CellRepeats, Fold};
 pub use front::front;
 pub use gate::{Judged, MetricLimit};
-pub use judgement::{Compared, Judgement};
+pub use judgement::{Judgement, RowComparison};
 pub use noise::Noise;
 pub use ranks::{LEAST_SAMPLES, MISSES, difference_interval, ratio_interval};
 pub use recommendation::{Recommendation, RecommendedStep};

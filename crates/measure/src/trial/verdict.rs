@@ -23,7 +23,7 @@ pub struct Trial {
     #[serde(rename = "tolerance_ratio")]
     pub tolerance: f64,
     /// What was compared.
-    pub compared: Compared,
+    pub compared: TrialMeasure,
     /// The geometric mean of the other replicas' resident bytes.
     #[serde(rename = "others_bytes")]
     pub others: f64,
@@ -41,7 +41,7 @@ pub struct Trial {
 /// What is compared between the changed replicas and the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Compared {
+pub enum TrialMeasure {
     /// Their memory after the change.
     Levels,
     /// Their memory after the change, as a share of their memory before.
@@ -185,7 +185,7 @@ fn place<'a>(target: &TrialTarget, pod: &'a str, node: &'a str) -> &'a str {
 }
 
 /// The effect, by differences or by levels.
-fn compare(members: &[Member], target: &TrialTarget, doubts: &mut Vec<String>) -> (Compared, Option<MemoryShare>) {
+fn compare(members: &[Member], target: &TrialTarget, doubts: &mut Vec<String>) -> (TrialMeasure, Option<MemoryShare>) {
     let after = |part: ReplicaRole| {
         members.iter().filter(move |one| one.part == part).filter_map(|one| Some((one, one.after?.log)))
     };
@@ -211,7 +211,7 @@ fn compare(members: &[Member], target: &TrialTarget, doubts: &mut Vec<String>) -
         };
         let (changed, others) = (differences(ReplicaRole::Changed), differences(ReplicaRole::Other));
         if !changed.is_empty() && others.len() >= LEAST_OTHERS {
-            return (Compared::Differences, effect(&changed, &others, &[]));
+            return (TrialMeasure::Differences, effect(&changed, &others, &[]));
         }
         doubts.push(format!(
             "Replicas of a {} differ by what they hold. Wanted readings from before the change of the changed one and of {LEAST_OTHERS} others, which \
@@ -223,7 +223,7 @@ fn compare(members: &[Member], target: &TrialTarget, doubts: &mut Vec<String>) -
     }
     let levels = |part: ReplicaRole| -> Vec<f64> { after(part).map(|(_, log)| log).collect() };
     let before: Vec<f64> = earlier().filter_map(|one| one.before).map(|level| level.log).collect();
-    (Compared::Levels, effect(&levels(ReplicaRole::Changed), &levels(ReplicaRole::Other), &[&before]))
+    (TrialMeasure::Levels, effect(&levels(ReplicaRole::Changed), &levels(ReplicaRole::Other), &[&before]))
 }
 
 /// Whether the lines are in force in the changed replicas, and in no other.

@@ -5,7 +5,7 @@ mod json;
 
 use super::{paste, words};
 use crate::draw::{Answer, Pasted};
-use crate::report::lines::Lines;
+use crate::report::lines::DeployLines;
 use allocanary_measure::metrics::Better;
 use allocanary_measure::summary::{
     Axis, Decided, Findings, GroupComparison, LEAST_SAMPLES, MedianEstimate, Panel, Recommendation, RecommendedStep,
@@ -82,7 +82,7 @@ fn of_panel(section: &StudySection, panel: &Panel) -> Option<Pasted> {
     if matches!(found.choice, RecommendedStep::Alone) {
         return None;
     }
-    let lines = Lines::of(&line.candidate)?;
+    let lines = DeployLines::of(&line.candidate)?;
     if lines.is_plain() && lines.is_everywhere {
         return None; // every program has it
     }

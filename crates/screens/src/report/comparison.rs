@@ -10,7 +10,7 @@ mod markdown;
 
 use super::table::{self, NarrowFigure};
 use super::words;
-use allocanary_measure::summary::{Axis, CellKey, Compared, GroupComparison, Verdict};
+use allocanary_measure::summary::{Axis, CellKey, GroupComparison, RowComparison, Verdict};
 use allocanary_rows::Candidate;
 use allocanary_text::outside::TerminalStyle;
 use allocanary_text::units::show_share;
@@ -29,11 +29,11 @@ pub fn found(comparison: &GroupComparison) -> String {
 const KINDS: [Verdict; 5] = [Verdict::Equal, Verdict::Better, Verdict::Worse, Verdict::Different, Verdict::Undecided];
 
 /// All tables, then how often each verdict was given.
-pub fn render(compared: &[Compared], look: &TerminalStyle) -> String {
+pub fn render(compared: &[RowComparison], look: &TerminalStyle) -> String {
     let mut out = String::new();
-    let table = |one: &Compared| (one.figure(), one.key.study.clone(), one.key.workload.clone());
+    let table = |one: &RowComparison| (one.figure(), one.key.study.clone(), one.key.workload.clone());
     for wanted in distinct(compared, table) {
-        let here: Vec<&Compared> = compared.iter().filter(|one| table(one) == wanted).collect();
+        let here: Vec<&RowComparison> = compared.iter().filter(|one| table(one) == wanted).collect();
         let about = here[0].metric.about;
         let (figure, _, workload) = wanted;
         let of_runs = match here[0].comparison.quantile {
@@ -64,7 +64,7 @@ pub fn render(compared: &[Compared], look: &TerminalStyle) -> String {
     out
 }
 
-fn matrix(here: &[&Compared], look: &TerminalStyle) -> String {
+fn matrix(here: &[&RowComparison], look: &TerminalStyle) -> String {
     let column = |key: &CellKey| match key.cores {
         Some(cores) => (Axis::Cores, cores, key.threads.filter(|threads| *threads != cores).unwrap_or(0)),
         None => key.threads.map_or((Axis::Program, 0, 0), |threads| (Axis::Threads, threads, 0)),
@@ -103,7 +103,7 @@ fn head((axis, value, threads): &Place) -> String {
 
 /// The same with one line for each candidate.
 fn narrow(
-    here: &[&Compared],
+    here: &[&RowComparison],
     candidates: &[Candidate],
     columns: &[Place],
     column: impl Fn(&CellKey) -> Place,

@@ -7,7 +7,7 @@ use allocanary_rows::Candidate;
 
 /// How a program gets a candidate's allocator and settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Lines {
+pub struct DeployLines {
     /// The allocator: `jemalloc`.
     pub allocator: String,
     /// Whether every program contains the allocator.
@@ -20,16 +20,16 @@ pub struct Lines {
     pub install: Option<String>,
 }
 
-impl Lines {
+impl DeployLines {
     /// The lines for a candidate. `None` if the allocator is not one of ours.
-    pub fn of(candidate: &Candidate) -> Option<Lines> {
+    pub fn of(candidate: &Candidate) -> Option<DeployLines> {
         let Candidate { spec, inherited } = candidate;
         let (one, ours) = our(&spec.name)?;
         let mut variables = inherited.clone();
         ours.environment.add_to(&mut variables, &spec.settings);
         let in_code = inherited.is_empty() && !spec.settings.keys().any(|setting| ours.only_environment(setting));
         let settings: Vec<String> = spec.settings.iter().map(|(name, value)| paste::assigned(name, value)).collect();
-        Some(Lines {
+        Some(DeployLines {
             allocator: spec.name.clone(),
             is_everywhere: ours.is_everywhere(),
             variables: variables.into_iter().collect(),
@@ -83,8 +83,8 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    fn lines(candidate: &str) -> Lines {
-        Lines::of(&Candidate::read(candidate, &BTreeMap::new())).unwrap()
+    fn lines(candidate: &str) -> DeployLines {
+        DeployLines::of(&Candidate::read(candidate, &BTreeMap::new())).unwrap()
     }
 
     #[test]
@@ -123,7 +123,7 @@ mod tests {
     fn variables_that_were_passed_on_are_passed_on() {
         let inherited = BTreeMap::from([("MALLOC_CONF".to_string(), "narenas:1,tcache:false".to_string())]);
         let passed = Candidate::read("jemalloc MALLOC_CONF=narenas:1,tcache:false", &inherited);
-        let passed = Lines::of(&passed).unwrap();
+        let passed = DeployLines::of(&passed).unwrap();
         assert_eq!(passed.shell(), ["MALLOC_CONF=narenas:1,tcache:false"]);
         assert_eq!((passed.install, passed.also), (None, None));
         let plain = lines("jemalloc");
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn an_allocator_that_is_not_ours_has_no_lines() {
-        let of = |text: &str| Lines::of(&Candidate::read(text, &BTreeMap::new()));
+        let of = |text: &str| DeployLines::of(&Candidate::read(text, &BTreeMap::new()));
         assert_eq!((of("rpmalloc:a=1"), of("a b"), of("")), (None, None, None));
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::report::lines::Lines;
+use crate::report::lines::DeployLines;
 use crate::report::wrapper::Wrapper;
 use allocanary_facts::paste;
 use allocanary_rows::{Candidate, Spec};
@@ -56,7 +56,7 @@ pub fn lines(candidate: &Spec, environment: &BTreeMap<String, String>) -> Vec<St
     // A program with `install!` calls `thread_idle` itself. Only preloads have it as a setting.
     let mut settable = Candidate::from(candidate.clone());
     settable.spec.settings.remove(allocanary_facts::THREAD_IDLE);
-    if let Some(install) = Lines::of(&settable).and_then(|lines| lines.install) {
+    if let Some(install) = DeployLines::of(&settable).and_then(|lines| lines.install) {
         out.push(format!("Rust        {install}"));
     }
     out

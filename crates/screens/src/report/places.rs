@@ -1,6 +1,6 @@
 //! The lines to paste. In: a candidate. Out: for each place a title and the text.
 
-use crate::report::lines::Lines;
+use crate::report::lines::DeployLines;
 use allocanary_facts::descriptor::Ours;
 use allocanary_facts::our;
 use allocanary_facts::paste;
@@ -17,7 +17,7 @@ pub struct PasteTarget {
 
 /// The lines of a candidate for every place where its settings can be. None for an allocator that is not one of ours.
 pub fn places(candidate: &Spec) -> Vec<PasteTarget> {
-    let (Some(lines), Some((_, ours))) = (Lines::of(&candidate.clone().into()), our(&candidate.name)) else {
+    let (Some(lines), Some((_, ours))) = (DeployLines::of(&candidate.clone().into()), our(&candidate.name)) else {
         return Vec::new();
     };
     let variables = variables(&lines);
@@ -41,14 +41,14 @@ pub fn places(candidate: &Spec) -> Vec<PasteTarget> {
 
 /// The variables that configure the allocator. A Rust program with tikv-jemallocator reads the prefixed variable; a
 /// program that links jemalloc itself reads `MALLOC_CONF`.
-fn variables(lines: &Lines) -> Vec<(String, String)> {
+fn variables(lines: &DeployLines) -> Vec<(String, String)> {
     let first = lines.variables.first().map(|(_, value)| value.clone());
     let also = lines.also.zip(first).map(|(name, value)| (name.to_string(), value));
     lines.variables.iter().cloned().chain(also).collect()
 }
 
 /// `install!` in a Rust program.
-fn rust(lines: &Lines, ours: &Ours) -> Option<PasteTarget> {
+fn rust(lines: &DeployLines, ours: &Ours) -> Option<PasteTarget> {
     let install = lines.install.as_ref()?;
     let feature = ours.feature.map_or(String::new(), |name| format!("features = [\"{name}\"], "));
     let text = format!(

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::report::lines::Lines;
+use crate::report::lines::DeployLines;
 use crate::report::wrapper::Wrapper;
 use allocanary_facts::our;
 use allocanary_facts::paste;
@@ -89,7 +89,7 @@ impl ProductionChange {
     /// A candidate with the variables of its rows. Rows of linked cells have none.
     pub fn of(candidate: &Candidate, environment: &BTreeMap<String, String>) -> ProductionChange {
         let environment = match environment.is_empty() {
-            true => Lines::of(candidate).map_or(BTreeMap::new(), |lines| lines.variables.into_iter().collect()),
+            true => DeployLines::of(candidate).map_or(BTreeMap::new(), |lines| lines.variables.into_iter().collect()),
             false => environment.clone(),
         };
         ProductionChange { candidate: candidate.spec.clone(), environment }
@@ -238,7 +238,7 @@ impl ProductionChange {
         // A program with `install!` calls `thread_idle` itself. Only preloads have it as a setting.
         let mut settable = Candidate::from(self.candidate.clone());
         settable.spec.settings.remove(allocanary_facts::THREAD_IDLE);
-        let install = Lines::of(&settable).and_then(|lines| lines.install);
+        let install = DeployLines::of(&settable).and_then(|lines| lines.install);
         let install = install.ok_or_else(|| {
             format!("{}: no `install!` sets this: take --write-for docker, kubernetes or systemd", self.candidate)
         })?;

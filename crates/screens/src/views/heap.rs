@@ -14,7 +14,7 @@ mod text;
 pub use brief::brief;
 pub(crate) use columns::columns;
 pub use difference::difference;
-pub use many::{Lines, tree};
+pub use many::{ProcessLines, tree};
 pub use over_time::{head, line};
 pub use page::page;
 pub use text::{subject, text};

@@ -5,7 +5,7 @@ use std::time::Duration;
 use allocanary_measure::trial::TrialVariable;
 use allocanary_measure::trial::estimate::TrialWord;
 use allocanary_measure::trial::steps::TrialStep;
-use allocanary_measure::trial::verdict::{Compared, Member, ReplicaRole, Trial};
+use allocanary_measure::trial::verdict::{Member, ReplicaRole, Trial, TrialMeasure};
 use allocanary_text::outside::{TerminalStyle, harmless};
 use allocanary_text::units::{Bytes, show_duration, show_share};
 
@@ -59,8 +59,8 @@ fn answer(trial: &Trial) -> String {
     };
     let after = show_duration(Duration::from_secs(trial.seconds));
     let against = match trial.compared {
-        Compared::Levels => "than the others",
-        Compared::Differences => "of what it had before, compared with the others",
+        TrialMeasure::Levels => "than the others",
+        TrialMeasure::Differences => "of what it had before, compared with the others",
     };
     let mut text = format!(
         "The changed replica has {} resident memory {against}, {after} after the change: {} of {} [{} to {}]; 95 % interval of the ratio {:.3} to \
@@ -127,11 +127,11 @@ fn short(seconds: u64) -> String {
 
 fn how(trial: &Trial) -> &'static str {
     match trial.compared {
-        Compared::Levels => {
+        TrialMeasure::Levels => {
             "The later half of the time since the change counts. How far replicas are apart is taken from the others and from all before the \
              change: one changed replica cannot show its own spread, which is taken to be the same."
         }
-        Compared::Differences => {
+        TrialMeasure::Differences => {
             "The later half of the time since the change counts, as a share of the later half before it. How far replicas are apart is taken \
              from the others: one changed replica cannot show its own spread, which is taken to be the same."
         }
@@ -162,7 +162,7 @@ mod tests {
             word,
             effect: Some(MemoryShare { ratio: 0.62, low: 0.55, high: 0.70, spread: 0.02, freedom: 3 }),
             tolerance: 0.05,
-            compared: Compared::Levels,
+            compared: TrialMeasure::Levels,
             others: 100.0 * 1048576.0,
             replicas: vec![
                 member("web-allocanary-5d8f9c7b6-x2x4z", ReplicaRole::Changed, None, level(62.0)),

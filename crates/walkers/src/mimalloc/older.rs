@@ -55,7 +55,7 @@ pub struct SliceFields {
     /// `block_size`: 0 in a free slice, 1 in one that is not the first of a page.
     pub block_size: Number,
     /// Where the blocks begin.
-    pub start: Start,
+    pub start: OlderStart,
     /// A page of one block is larger than the block by less than this: a page of a segment with many, and the page of a segment that has
     /// only one. 1 is exact: the block has the size of its page (`mi_segment_huge_page_alloc`, and in some releases
     /// `mi_segment_span_allocate`). Otherwise a large page ends at a multiple of 512 KiB (`mi_segments_page_alloc`).
@@ -77,7 +77,7 @@ pub struct Number {
 
 /// Where the blocks of a page begin.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Start {
+pub enum OlderStart {
     /// At the address in this field.
     Field(usize),
     /// So many bytes behind the begin of its slices, if the blocks have 8 to 1024 bytes; otherwise there.
@@ -126,7 +126,7 @@ const V2_3: Older = Older {
         local_free: 24,
         used: Number { at: 32, bytes: 2 },
         block_size: Number { at: 40, bytes: 8 },
-        start: Start::Field(48),
+        start: OlderStart::Field(48),
         slack: [512 << 10, 1],
         xthread_free: 56,
         heap: 64,
@@ -159,7 +159,7 @@ const V2_1: Older = Older {
         local_free: 32,
         used: Number { at: 24, bytes: 4 },
         block_size: Number { at: 28, bytes: 4 },
-        start: Start::Blocks,
+        start: OlderStart::Blocks,
         slack: [1; 2],
         xthread_free: 40,
         heap: 48,
@@ -169,7 +169,7 @@ const V2_1: Older = Older {
     ..V2_1_7
 };
 
-const V2_0: Older = Older { name: "2.0.9", page: SliceFields { start: Start::Fixed(384), ..V2_1.page }, ..V2_1 };
+const V2_0: Older = Older { name: "2.0.9", page: SliceFields { start: OlderStart::Fixed(384), ..V2_1.page }, ..V2_1 };
 
 const V2_0_6: Older = Older {
     name: "2.0.6",
@@ -183,6 +183,6 @@ const V2_0_6: Older = Older {
         entries: 360,
         first: 368,
     },
-    page: SliceFields { start: Start::Fixed(128), slack: [512 << 10; 2], ..V2_1.page },
+    page: SliceFields { start: OlderStart::Fixed(128), slack: [512 << 10; 2], ..V2_1.page },
     heap: HeapFields { page_count: 3016, next: 3040, ..V2_1.heap },
 };

@@ -1,6 +1,6 @@
 //! A page: blocks of one size. In: the bytes of its `mi_page_t`. Out: its fields.
 
-use super::release::{MimallocRelease, Start};
+use super::release::{BlockStart, MimallocRelease};
 
 /// `MI_THREADID_ABANDONED_MAPPED`: what an abandoned page has instead of its thread is at most this.
 const ABANDONED: u64 = 4;
@@ -77,8 +77,8 @@ impl MiPage {
             _ => return None,
         };
         let start = match fields.start {
-            Start::Field(field) => word(field)?,
-            Start::Distance { field, unit } => at.wrapping_add(word(field)?.wrapping_mul(unit)),
+            BlockStart::Field(field) => word(field)?,
+            BlockStart::Distance { field, unit } => at.wrapping_add(word(field)?.wrapping_mul(unit)),
         };
         let page = MiPage {
             at,

@@ -40,7 +40,7 @@ pub struct PageFields {
     /// `block_size`.
     pub block_size: usize,
     /// Where the blocks begin.
-    pub start: Start,
+    pub start: BlockStart,
     /// `theap`, or `heap` before 3.3: the owner's heap.
     pub owner: usize,
     /// `memid`: an arena with slice and count, or base and size.
@@ -53,7 +53,7 @@ pub struct PageFields {
 
 /// Where the blocks of a page begin.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Start {
+pub enum BlockStart {
     /// At the address in this field.
     Field(usize),
     /// Behind the page's structure, by as many times some bytes as this field says.
@@ -142,7 +142,7 @@ const V3_3: MimallocRelease = MimallocRelease {
         local_free: 24,
         xthread_free: 32,
         block_size: 40,
-        start: Start::Field(48),
+        start: BlockStart::Field(48),
         owner: 56,
         memid: 96,
         memid_kind: 112,
@@ -207,7 +207,7 @@ const V3_4: MimallocRelease = MimallocRelease {
     name: "3.4",
     page: PageFields {
         bytes: 112,
-        start: Start::Distance { field: 48, unit: 8 },
+        start: BlockStart::Distance { field: 48, unit: 8 },
         memid: 88,
         memid_kind: 104,
         ..V3_3.page
@@ -230,7 +230,7 @@ const V3_6: MimallocRelease = MimallocRelease {
         local_free: 24,
         block_size: 32,
         used: 40,
-        start: Start::Distance { field: 48, unit: 1 },
+        start: BlockStart::Distance { field: 48, unit: 1 },
         capacity: 56,
         reserved: 58,
         xthread_free: 64,

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::older::{ALL, Number, Older, Start};
+use super::older::{ALL, Number, Older, OlderStart};
 use super::page::{MiPage, Origin, SLICE};
 use crate::Memory;
 
@@ -153,9 +153,9 @@ fn parse(at: u64, entry: &[u8], from: u64, bytes: u64, release: &Older) -> Optio
         block = bytes;
     }
     let start = match fields.start {
-        Start::Field(at) => word(entry, at)?,
-        Start::Fixed(bytes) => from + if (8..=1024).contains(&block) { bytes } else { 0 },
-        Start::Blocks => {
+        OlderStart::Field(at) => word(entry, at)?,
+        OlderStart::Fixed(bytes) => from + if (8..=1024).contains(&block) { bytes } else { 0 },
+        OlderStart::Blocks => {
             from + match block {
                 8..=64 => 3 * block,
                 65..=512 => block,

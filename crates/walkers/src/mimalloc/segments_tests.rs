@@ -4,7 +4,7 @@ use allocanary_testing::fuzz::holds;
 use proptest::prelude::*;
 
 use super::WALKER;
-use super::older::{ALL, Number, Older, Start};
+use super::older::{ALL, Number, Older, OlderStart};
 use super::page::SLICE;
 use crate::damage::{damage, walk_damaged};
 use crate::fake::FakeMemory;
@@ -60,7 +60,7 @@ fn page(fake: &mut FakeMemory, release: &Older, segment: u64, (slice, slices, bl
     put(fake, at, &Number { at: fields.reserved, bytes: 2 }, slices * SLICE / block);
     put(fake, at, &fields.used, used);
     put(fake, at, &fields.block_size, block);
-    if let Start::Field(field) = fields.start {
+    if let OlderStart::Field(field) = fields.start {
         fake.put(at + field as u64, &[start]);
     }
     fake.put(at + fields.heap as u64, &[HEAP]);

@@ -6,7 +6,7 @@ use allocanary_testing::fuzz::holds;
 
 use super::WALKER;
 use super::page::SLICE;
-use super::release::{ALL, MimallocRelease, Start};
+use super::release::{ALL, BlockStart, MimallocRelease};
 use crate::damage::{damage, walk_damaged};
 use crate::fake::FakeMemory;
 use crate::{Mapping, Memory, PAGE, PageStates, Part, ThreadId, Walk};
@@ -110,8 +110,8 @@ fn put_page(
     put(fields.owner, &[OWNER]);
     put(fields.memid, &memid);
     match fields.start {
-        Start::Field(field) => put(field, &[start]),
-        Start::Distance { field, unit } => put(field, &[start.wrapping_sub(at) / unit]),
+        BlockStart::Field(field) => put(field, &[start]),
+        BlockStart::Distance { field, unit } => put(field, &[start.wrapping_sub(at) / unit]),
     }
     for (field, count) in [fields.used, fields.capacity, fields.reserved].into_iter().zip(counts) {
         fake.write(at + field as u64, &count.to_le_bytes());

@@ -43,7 +43,7 @@ pub fn all(flags: &HeapFlags) -> Result<ExitCode> {
     let readable = all.iter().filter(|one| !one.executable.is_empty());
     let pids: Vec<u32> = readable.map(|one| one.pid).collect();
     let look = terminal::look();
-    let mut table = reports::Lines::default();
+    let mut table = reports::ProcessLines::default();
     let code = many(flags, &pids, |reading| {
         let text = if flags.json { json(&reading)? } else { table.line(&reading, &look) };
         terminal::print(text.as_bytes()).map(drop)

@@ -5,7 +5,7 @@ use allocanary_measure::summary::anatomy::{self, Anatomy, PARTS, Part};
 use allocanary_measure::summary::{CellRepeats, Chosen, Decided, GroupComparison, MedianEstimate, Verdict};
 use allocanary_rows::Candidate;
 use allocanary_screens::draw::wrapped;
-use allocanary_screens::report::lines::Lines;
+use allocanary_screens::report::lines::DeployLines;
 use allocanary_screens::report::places::{PasteTarget, places};
 use allocanary_screens::report::table::{self, NarrowFigure};
 use allocanary_screens::report::wrapper::Wrapper;
@@ -291,7 +291,7 @@ fn lines(found: &Searched) -> Vec<String> {
     let Some(group) = found.group(best) else { return Vec::new() };
     let all = match has_no_variables(best, group) {
         false => paste::lines(&best.spec, &group.environment),
-        true => Lines::of(&best.spec.clone().into()).map_or(Vec::new(), |lines| {
+        true => DeployLines::of(&best.spec.clone().into()).map_or(Vec::new(), |lines| {
             lines.labelled().into_iter().map(|(label, line)| format!("{label:<12}{line}")).collect()
         }),
     };

@@ -38,14 +38,14 @@ pub struct ProcessReplay {
 pub fn replayed(path: &Path, trace: &Trace, candidate: &str, moment: &TracePoint) -> Result<ProcessReplay> {
     let asked = format!("--under {candidate}");
     let candidate = named(trace, candidate, &asked)?;
-    let replay = Replay::of(path, trace, candidate, moment, asked)?;
+    let replay = MomentReplays::of(path, trace, candidate, moment, asked)?;
     terminal::tell(format_args!("replaying {} under {}", replay.path, replay.candidate));
     let (placed, _) = replay.run(None)?;
     Ok(ProcessReplay { candidate: replay.candidate, placed, events: replay.events })
 }
 
 /// Replays of a trace until a moment, each in its own process.
-pub struct Replay {
+pub struct MomentReplays {
     /// The candidate. `own` is replaced by the allocator that it means.
     pub candidate: String,
     /// How many events of the trace are before the moment.
@@ -60,9 +60,15 @@ pub struct Replay {
     deadline: Duration,
 }
 
-impl Replay {
+impl MomentReplays {
     /// Prepares the trace. `candidate` is a result of [`named`]. Errors begin with `asked`.
-    pub fn of(path: &Path, trace: &Trace, candidate: String, moment: &TracePoint, asked: String) -> Result<Replay> {
+    pub fn of(
+        path: &Path,
+        trace: &Trace,
+        candidate: String,
+        moment: &TracePoint,
+        asked: String,
+    ) -> Result<MomentReplays> {
         // A replay records resident pages of this size.
         let found = sys::page_bytes();
         if found != PAGE {
@@ -78,7 +84,7 @@ impl Replay {
         let length = Duration::from_nanos(trace.header.nanos(trace.header.last_ticks));
         let deadline = Duration::from_secs(60) + length * 20;
         let roster = cells::roster(&[])?;
-        let mut replay = Replay { candidate, events: 0, path, asked, roster, stops, idle_at, deadline };
+        let mut replay = MomentReplays { candidate, events: 0, path, asked, roster, stops, idle_at, deadline };
         // A wrong candidate is reported before the trace is prepared.
         replay.cell("none", None)?;
         let prepared = prepare(Path::new(&replay.path), replay.marks())?;

@@ -11,7 +11,7 @@ use super::super::terminal;
 use super::groups::{folding, groups};
 use super::picked;
 use super::program::program;
-use super::under::{Replay, named};
+use super::under::{MomentReplays, named};
 use crate::args::{OutputFlags, WhoFlags};
 use allocanary_measure::summary::LEAST_SAMPLES;
 use allocanary_rows::error::{Error, Result};
@@ -76,7 +76,7 @@ fn measured(
         (Err(error), None) => Err(error.to_string()),
         (candidate, _) => Ok(candidate?),
     };
-    let replay = candidate.map(|candidate| Replay::of(&flags.trace, trace, candidate, &moment, asked));
+    let replay = candidate.map(|candidate| MomentReplays::of(&flags.trace, trace, candidate, &moment, asked));
     let replay = match replay {
         Ok(replay) => Ok(replay?),
         Err(why) => Err(why),
@@ -110,7 +110,7 @@ fn measured(
 
 /// Replays all three ways in turn. The blocks of the stacks `of` are in a pool in two of them. Returns the addresses of
 /// the blocks without a pool, and what the heap keeps in each way.
-fn replayed(trace: &Trace, of: HashSet<StackId>, site: &str, replay: &Replay) -> Result<(Placed, Ways)> {
+fn replayed(trace: &Trace, of: HashSet<StackId>, site: &str, replay: &MomentReplays) -> Result<(Placed, Ways)> {
     let Sets { survivors, whole } = what_if::sets(trace, of, replay.events)?;
     let form = |elsewhere: &Elsewhere| -> Result<Option<TempPath>> {
         (elsewhere.count() > 0).then(|| form(trace, replay, elsewhere)).transpose()
@@ -155,7 +155,7 @@ fn replayed(trace: &Trace, of: HashSet<StackId>, site: &str, replay: &Replay) ->
 
 /// A prepared form of the trace with some blocks in a pool. It is next to the trace, because it is as large as the
 /// trace's own form.
-fn form(trace: &Trace, replay: &Replay, elsewhere: &Elsewhere) -> Result<TempPath> {
+fn form(trace: &Trace, replay: &MomentReplays, elsewhere: &Elsewhere) -> Result<TempPath> {
     let folder = Path::new(&replay.path).parent().unwrap_or(Path::new("/"));
     let temporary = std::env::temp_dir();
     let file = NamedTempFile::new_in(folder).or_else(|_| NamedTempFile::new_in(&temporary));

@@ -301,7 +301,8 @@ fn what_other_workloads_do_changes_no_verdict_and_no_gate() {
     // p is 2/252 for the one that grew: enough among four, and not among eight.
     let (old, new) = (of([100.0, 101.0, 102.0, 103.0, 104.0]), of([111.0, 112.0, 113.0, 114.0, 115.0]));
     let found = judged(&old, &new, "resident", 0.05);
-    let worse: Vec<&Compared> = found.compared.iter().filter(|one| one.comparison.verdict == Verdict::Worse).collect();
+    let worse: Vec<&RowComparison> =
+        found.compared.iter().filter(|one| one.comparison.verdict == Verdict::Worse).collect();
     assert!(worse.len() == 1 && worse[0].key.candidate.to_string() == "a" && worse[0].key.workload == "server");
     assert_eq!(counts(&found), [7, 1, 0]);
 }

@@ -49,7 +49,7 @@ fn told(replicas: Vec<Replica>, target: &str) -> Trial {
 #[test]
 fn what_is_less_is_better_and_what_is_the_same_is_equal() {
     let better = told(usual(60.0, 0.5), "deploy/web");
-    assert_eq!((better.word, better.compared), (TrialWord::Better, Compared::Levels), "{better:?}");
+    assert_eq!((better.word, better.compared), (TrialWord::Better, TrialMeasure::Levels), "{better:?}");
     let effect = better.effect.unwrap();
     assert!((effect.ratio - 0.5956).abs() < 0.001 && effect.freedom == 3 && effect.low < 0.5956 && effect.high < 0.65);
     assert_eq!(told(usual(100.7, 0.5), "deploy/web").word, TrialWord::Equal);
@@ -137,12 +137,12 @@ fn of_replicas_with_data_of_their_own_the_differences_are_compared() {
         [others.concat(), pair("db-2", start, 200.0, 100.0, &["MALLOC_X=1"]).to_vec()].concat()
     };
     let found = told(set(1), "sts/db");
-    assert_eq!((found.compared, found.word), (Compared::Differences, TrialWord::Better), "{found:?}");
+    assert_eq!((found.compared, found.word), (TrialMeasure::Differences, TrialWord::Better), "{found:?}");
     assert!((found.effect.unwrap().ratio - 0.4963).abs() < 0.001);
     // Without readings from before the change, the verdict is undecided.
     let after: Vec<Replica> = set(1).into_iter().filter(|one| one.started == CHANGE).collect();
     let found = told(after, "sts/db");
-    assert_eq!((found.compared, found.word), (Compared::Levels, TrialWord::Undecided));
+    assert_eq!((found.compared, found.word), (TrialMeasure::Levels, TrialWord::Undecided));
     assert!(found.doubts[0].contains("differ by what they hold"), "{found:?}");
     // A replica of another age before the change, and one that was not restarted, are not compared.
     let mut replicas = set(1);

@@ -2,7 +2,7 @@
 //! Those about failures come first.
 
 use allocanary_measure::metrics::Better;
-use allocanary_measure::summary::{Compared, Judged, Judgement, MetricLimit, Verdict};
+use allocanary_measure::summary::{Judged, Judgement, MetricLimit, RowComparison, Verdict};
 use allocanary_text::units::show_share;
 use serde_json::{Value, json};
 
@@ -30,7 +30,7 @@ pub fn answers(judgement: &Judgement, undecided_passes: bool) -> Vec<Answer> {
             format!("gate undecided{so}: {}: {}; {}", figure(gate, one), one.key.title(), gate.more(&one.comparison));
         all.push(of_gate("undecided", text, gate, one));
     }
-    let mut passed: Vec<(&MetricLimit, Vec<&Compared>)> = Vec::new();
+    let mut passed: Vec<(&MetricLimit, Vec<&RowComparison>)> = Vec::new();
     for (gate, one) in judgement.judged(Judged::Holds) {
         match passed.iter_mut().find(|(known, _)| name(known) == name(gate)) {
             Some((_, here)) => here.push(one),
@@ -38,7 +38,8 @@ pub fn answers(judgement: &Judgement, undecided_passes: bool) -> Vec<Answer> {
         }
     }
     for (gate, here) in passed {
-        let worsening = |one: &&&Compared| one.comparison.worsening(gate.metric.better).map_or(0.0, |(_, most)| most);
+        let worsening =
+            |one: &&&RowComparison| one.comparison.worsening(gate.metric.better).map_or(0.0, |(_, most)| most);
         let Some(worst) = here.iter().max_by(|a, b| worsening(a).total_cmp(&worsening(b))) else { continue };
         let which = match here.len() {
             1 => String::new(),
@@ -50,7 +51,7 @@ pub fn answers(judgement: &Judgement, undecided_passes: bool) -> Vec<Answer> {
 }
 
 /// `peak -0.3 % [-1.1, +0.4], limit +5 %`.
-fn figure(gate: &MetricLimit, one: &Compared) -> String {
+fn figure(gate: &MetricLimit, one: &RowComparison) -> String {
     let sign = if gate.metric.better == Better::Higher { '-' } else { '+' };
     format!("{} {}, limit {sign}{}", one.figure(), words::with_interval(&one.comparison), show_share(gate.most))
 }
@@ -60,7 +61,7 @@ fn name(gate: &MetricLimit) -> String {
     gate.quantile.map_or_else(|| gate.metric.name.to_string(), |q| format!("{}.p{:.0}", gate.metric.name, q * 100.0))
 }
 
-fn of_gate(choice: &str, text: String, gate: &MetricLimit, one: &Compared) -> Answer {
+fn of_gate(choice: &str, text: String, gate: &MetricLimit, one: &RowComparison) -> Answer {
     let facts = json!({
         "choice": choice, "gate": name(gate), "limit": gate.most, "of": one.key.title(), "found": compared(&one.comparison),
     });
@@ -74,9 +75,9 @@ fn answer(text: String, facts: Value) -> Answer {
 /// What got worse, the largest change first.
 fn without_gates(judgement: &Judgement) -> Answer {
     const SHOWN: usize = 3;
-    let mut worse: Vec<&Compared> =
+    let mut worse: Vec<&RowComparison> =
         judgement.compared.iter().filter(|one| one.comparison.verdict == Verdict::Worse).collect();
-    let by = |one: &Compared| (one.comparison.ratio().ln()).abs();
+    let by = |one: &RowComparison| (one.comparison.ratio().ln()).abs();
     worse.sort_by(|a, b| by(b).total_cmp(&by(a)));
     let all = judgement.compared.len();
     let named: Vec<String> = worse

@@ -1,6 +1,6 @@
 //! A comparison for a script. In: a judgement and its answers. Out: JSON.
 
-use allocanary_measure::summary::{Compared, Judgement};
+use allocanary_measure::summary::{Judgement, RowComparison};
 use serde_json::{Value, json};
 
 use crate::draw::{Answer, document, object};
@@ -8,7 +8,7 @@ use crate::report::answer::compared;
 
 /// The answers, whether the gates pass (null without gates), and every comparison.
 pub fn json(judgement: &Judgement, answers: &[Answer], passes: bool) -> String {
-    let one = |one: &Compared| {
+    let one = |one: &RowComparison| {
         json!({
             "metric": one.figure(), "unit": one.metric.unit.name(), "of": one.key.title(),
             "candidate": one.key.candidate.to_string(), "workload": one.key.workload,

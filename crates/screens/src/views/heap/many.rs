@@ -24,7 +24,7 @@ fn row(reading: &Reading) -> Vec<String> {
 
 /// Lines of processes that are shown as soon as each is read. So the columns' widths cannot depend on the rows.
 #[derive(Default)]
-pub struct Lines {
+pub struct ProcessLines {
     /// The rows with the most overhead.
     most: Vec<(u64, Vec<String>)>,
     count: usize,
@@ -35,7 +35,7 @@ const WIDTHS: [usize; 7] = [15, 7, 8, 8, 8, 8, 8];
 /// The number of rows that are shown again at the end.
 const MOST: usize = 5;
 
-impl Lines {
+impl ProcessLines {
     /// A process as a line, below the head if it is the first.
     pub fn line(&mut self, reading: &Reading, look: &TerminalStyle) -> String {
         let row = row(reading);

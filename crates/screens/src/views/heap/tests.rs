@@ -98,7 +98,7 @@ fn processes_are_in_the_order_of_their_overhead() {
 fn lines_of_processes_stand_under_their_head_and_those_with_the_most_overhead_are_named_again() {
     let (small, mut large) = (reading("before"), reading("after"));
     large.process.name = "a-name-of-fifteen\u{1b}".into();
-    let mut lines = Lines::default();
+    let mut lines = ProcessLines::default();
     let first = lines.line(&small, &LOOK);
     let columns = |line: &str| line.split_whitespace().count();
     let [head, line] = first.lines().collect::<Vec<_>>()[..] else { panic!("{first}") };
