@@ -91,7 +91,7 @@ pub struct UnwindTables {
 
 impl std::fmt::Debug for UnwindTables {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Modules({} mappings)", self.tables.len())
+        write!(f, "UnwindTables({} mappings)", self.tables.len())
     }
 }
 

@@ -143,9 +143,9 @@ impl StackWalker {
     /// - The host's rules belong to this process, and are forgotten when a library is closed.
     ///
     /// ```compile_fail,E0133
-    /// use allocanary_stacks::walk::{Host, Walked, Walker, here};
+    /// use allocanary_stacks::walk::{StackWalk, StackWalker, WalkHost, here};
     ///
-    /// fn walk(walker: &mut Walker, host: &impl Host) -> Walked {
+    /// fn walk(walker: &mut StackWalker, host: &impl WalkHost) -> StackWalk {
     ///     walker.walk(here(), host)
     /// }
     /// ```

@@ -39,7 +39,7 @@ pub struct WayBack {
     pub errno: u64,
 }
 
-/// Whether [`WayBack::find`] needs a function of this name among the `Functions`.
+/// Whether [`WayBack::find`] needs a function of this name among the `CodeFunctions`.
 pub fn is_wanted(name: &str) -> bool {
     ["raise", "__errno_location"].contains(&name)
 }
