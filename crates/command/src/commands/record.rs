@@ -19,7 +19,7 @@ use self::traces::{fresh_folder, largest, tell, traces_of};
 use super::run::only_study;
 use super::terminal;
 use crate::args::RecordFlags;
-use allocanary_doctor::program::StartableProgram as Looked;
+use allocanary_doctor::program::StartableProgram;
 use allocanary_rows::error::{Error, Result};
 use allocanary_study::program::signal_name;
 use allocanary_study::session::{StudyFile, place};
@@ -138,7 +138,7 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
 /// Fails for a program whose allocations do not go through C's malloc: its trace would be nearly empty. A program that
 /// cannot be found is reported later, when it is started.
 fn refuse(command: &[String]) -> Result<()> {
-    let reason = command.first().and_then(|name| Looked::look_at(name).ok()).and_then(|looked| looked.cannot);
+    let reason = command.first().and_then(|name| StartableProgram::look_at(name).ok()).and_then(|looked| looked.cannot);
     let Some(reason) = reason else { return Ok(()) };
     Err(Error::Input(format!(
         "{}: its allocations cannot be recorded: {reason}. A Rust program can record itself: `install!(..., wrap = Recording)`",

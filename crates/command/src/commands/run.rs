@@ -12,7 +12,7 @@ use super::measure::MeasureRun;
 use super::output::VerbOutput;
 use super::terminal;
 use crate::args::{ProgramStudyFlags, RunFlags};
-use allocanary_doctor::program::StartableProgram as Looked;
+use allocanary_doctor::program::StartableProgram;
 use allocanary_measure::metrics::Metrics;
 use allocanary_rows::Cell;
 use allocanary_rows::PROCESS_THP;
@@ -78,7 +78,7 @@ pub fn only_study(path: &Path) -> Result<StudyFile> {
 
 /// The candidates that a study with a `[program]` table may name.
 pub fn descriptions(program: &Program, folders: &[PathBuf]) -> Result<Vec<Description>> {
-    let looked = Looked::look_at(&cells::own_program(&program.command[0], folders)?).map_err(Error::Input)?;
+    let looked = StartableProgram::look_at(&cells::own_program(&program.command[0], folders)?).map_err(Error::Input)?;
     let mut all = candidates::described(&cells::roster(folders)?.descriptions(), &looked, &candidates::installed());
     candidates::add_runtime(&mut all, runtimes::of(&looked.runs).as_ref());
     Ok(all)
@@ -114,7 +114,7 @@ fn begin(file: StudyFile, flags: &RunFlags) -> Result<Option<(StudyFile, Started
     let file = with_versions(file)?;
     let mut program = file.program.clone().unwrap_or_default();
     program.command[0] = cells::own_program(&program.command[0], folders)?;
-    let looked = Looked::look_at(&program.command[0]).map_err(Error::Input)?;
+    let looked = StartableProgram::look_at(&program.command[0]).map_err(Error::Input)?;
     let cells = cells::roster(folders)?.descriptions();
     let runtime = runtimes::of(&looked.runs);
     let file = with_candidates(StudyFile { program: Some(program), ..file }, &looked, runtime.as_ref())?;
@@ -154,7 +154,11 @@ fn with_versions(file: StudyFile) -> Result<StudyFile> {
 }
 
 /// The study with the default candidates that can take effect, if it names none.
-fn with_candidates(file: StudyFile, looked: &Looked, runtime: Option<&runtimes::ProgramRuntime>) -> Result<StudyFile> {
+fn with_candidates(
+    file: StudyFile,
+    looked: &StartableProgram,
+    runtime: Option<&runtimes::ProgramRuntime>,
+) -> Result<StudyFile> {
     if file.candidates.is_some() {
         return Ok(file);
     }
@@ -177,7 +181,7 @@ fn with_candidates(file: StudyFile, looked: &Looked, runtime: Option<&runtimes::
 
 /// Fails if a preloaded candidate would have no effect in the program, or if a candidate limits huge pages and the
 /// kernel cannot. `instead` says what to do.
-pub fn refuse(cells: &[Cell], looked: &Looked, instead: &str) -> Result<()> {
+pub fn refuse(cells: &[Cell], looked: &StartableProgram, instead: &str) -> Result<()> {
     huge_pages::check(cells).map_err(Error::Input)?;
     let Some(reason) = &looked.cannot else { return Ok(()) };
     match cells.iter().find(|cell| cell.allocator != "own") {

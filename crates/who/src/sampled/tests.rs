@@ -1,11 +1,11 @@
 use super::*;
-use allocanary_profile::reader::{RawFrame as OneFrame, SampledBlock};
+use allocanary_profile::reader::{RawFrame, SampledBlock};
 
 /// Two sites: one with ten samples of small blocks, one with a block that is larger than the mean distance.
 fn reading() -> NamedProfile {
-    let frame = |parent, pc, bytes, blocks| OneFrame { parent, pc, bytes, blocks };
+    let frame = |parent, pc, bytes, blocks| RawFrame { parent, pc, bytes, blocks };
     let frames =
-        vec![OneFrame::default(), frame(0, 0x10, 0.0, 0.0), frame(1, 0x20, 90e6, 9e5), frame(1, 0x30, 64e6, 1.0)];
+        vec![RawFrame::default(), frame(0, 0x10, 0.0, 0.0), frame(1, 0x20, 90e6, 9e5), frame(1, 0x30, 64e6, 1.0)];
     let sample = |at: u64, size, frame, age| SampledBlock { address: 0x1000 * at, size, frame, age };
     let mut samples: Vec<SampledBlock> = (1..11).map(|at| sample(at, 100, 2, at)).collect();
     samples.extend([sample(11, 64 << 20, 3, 99), sample(12, 100, 0, 5)]);

@@ -6,7 +6,7 @@ use allocanary_trace::builder::TraceBuilder;
 use allocanary_trace::coder::Event;
 use allocanary_trace::format::Marks;
 use allocanary_trace::prepare;
-use allocanary_trace::replay::{Noted, PlacedBlock, PreparedTrace, ReplayMoment as Stops, ReplayOptions, run};
+use allocanary_trace::replay::{Noted, PlacedBlock, PreparedTrace, ReplayMoment, ReplayOptions, run};
 use proptest::collection::vec;
 use proptest::prelude::any;
 
@@ -20,7 +20,7 @@ fn moment() -> TracePoint {
 
 /// Replays a trace under the system's allocator until a stop. Returns the placed blocks, and the number of events
 /// before the stop.
-fn replayed(folder: &Path, trace: &Trace, stops: Stops) -> (Placed, u64) {
+fn replayed(folder: &Path, trace: &Trace, stops: ReplayMoment) -> (Placed, u64) {
     let (form, blocks) = (folder.join("form"), folder.join("blocks"));
     prepare::write(trace, &form, Marks::default()).unwrap();
     let prepared = PreparedTrace::open(&form).unwrap();
@@ -76,7 +76,7 @@ fn fuzz_each_block_of_a_replay_is_found_in_the_trace() {
         let path = folder.path().join("a.trace");
         fs::write(&path, sample.finish()).unwrap();
         let trace = Trace::open(&path).unwrap();
-        for stops in [Stops::Peak, Stops::Idle] {
+        for stops in [ReplayMoment::Peak, ReplayMoment::Idle] {
             let (placed, events) = replayed(folder.path(), &trace, stops);
             let (taken, resident) = take(&trace, &moment(), events, true, &placed).unwrap();
             let mut at: Vec<(u64, u64)> = taken.blocks.iter().map(|block| (block.address, block.size)).collect();
@@ -103,7 +103,7 @@ fn a_block_keeps_its_thread_and_has_the_address_of_the_replay() {
     let path = folder.path().join("a.trace");
     fs::write(&path, sample.finish()).unwrap();
     let trace = Trace::open(&path).unwrap();
-    let (placed, events) = replayed(folder.path(), &trace, Stops::Idle);
+    let (placed, events) = replayed(folder.path(), &trace, ReplayMoment::Idle);
     assert_eq!(events, 5);
     let (taken, _) = take(&trace, &moment(), events, true, &placed).unwrap();
     let of = |size: u64| {

@@ -14,7 +14,7 @@ use crate::commands::run::candidates::{described, libraries};
 use crate::commands::run::refuse;
 use crate::commands::run::started::Started;
 use crate::commands::{replay, terminal};
-use allocanary_doctor::program::StartableProgram as Looked;
+use allocanary_doctor::program::StartableProgram;
 use allocanary_facts::ours;
 use allocanary_measure::summary::Agreement;
 use allocanary_rows::Phase;
@@ -75,7 +75,7 @@ impl Verification {
             Verification::replay_of(&real, StudyFile { workloads, threads: Some(vec![1]), ..StudyFile::default() });
         plan(&replay.check()?, &cells.descriptions())
             .map_err(|error| Error::Input(format!("--verify: a replay cannot have this: {error}")))?;
-        let looked = Looked::look_at(&program.command[0]).map_err(Error::Input)?;
+        let looked = StartableProgram::look_at(&program.command[0]).map_err(Error::Input)?;
         let described = described(&cells.descriptions(), &looked, &[]);
         let planned = plan(&checked, &described)?;
         refuse(&planned, &looked, "leave out --verify")?;

@@ -9,7 +9,7 @@ use crate::commands::cells;
 use allocanary_doctor::VariableEffect;
 use allocanary_doctor::installed::{self, Installed};
 use allocanary_doctor::own_variable;
-use allocanary_doctor::program::StartableProgram as Looked;
+use allocanary_doctor::program::StartableProgram;
 use allocanary_facts::environment::Environment;
 use allocanary_facts::setting::{Setting, SettingKind};
 use allocanary_facts::{MEMORY_BUDGET, THREAD_IDLE};
@@ -141,7 +141,7 @@ fn names(one: &Installed) -> impl Iterator<Item = String> + use<> {
 }
 
 /// Describes `own`, each allocator that can be preloaded, and the other allocators on this host.
-pub fn described(cells: &[Description], looked: &Looked, installed: &[Installed]) -> Vec<Description> {
+pub fn described(cells: &[Description], looked: &StartableProgram, installed: &[Installed]) -> Vec<Description> {
     let of = |name: &str| cells.iter().find(|cell| cell.allocator == name);
     let mut all = Vec::new();
     for cell in ours().filter_map(|(one, _)| of(one.name)) {
@@ -192,12 +192,12 @@ pub fn add_runtime(described: &mut [Description], found: Option<&runtimes::Progr
 }
 
 /// The program's own allocator, if it is one of ours.
-pub fn own_like(looked: &Looked) -> Option<&'static str> {
+pub fn own_like(looked: &StartableProgram) -> Option<&'static str> {
     looked.own.allocator().filter(|one| one.ours.is_some()).map(|one| one.name)
 }
 
 /// The variables that the program's own allocator reads.
-fn own_environment(looked: &Looked, like: Environment) -> Environment {
+fn own_environment(looked: &StartableProgram, like: Environment) -> Environment {
     if !looked.own.is_jemalloc() {
         return like;
     }
@@ -216,7 +216,7 @@ fn own_environment(looked: &Looked, like: Environment) -> Environment {
 
 /// The settings of the program's own allocator that are tried by default. They are those that are tried if it is
 /// preloaded.
-pub fn own_settings(looked: &Looked) -> impl Iterator<Item = &'static str> {
+pub fn own_settings(looked: &StartableProgram) -> impl Iterator<Item = &'static str> {
     let settings = |name: &str, candidate: &'static str| candidate.strip_prefix(name)?.strip_prefix(':');
     let like = own_like(looked).into_iter();
     like.flat_map(move |name| suggested().filter_map(move |suggested| settings(name, suggested.candidate)))

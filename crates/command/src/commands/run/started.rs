@@ -15,7 +15,7 @@ use tempfile::{Builder, TempDir};
 
 use crate::commands::measure;
 use crate::commands::terminal;
-use allocanary_doctor::program::StartableProgram as Looked;
+use allocanary_doctor::program::StartableProgram;
 use allocanary_rows::Cell;
 use allocanary_rows::description::Description;
 use allocanary_rows::error::{Error, Result};
@@ -74,7 +74,7 @@ pub struct Started {
 impl Started {
     /// A program that has not run yet.
     pub fn new(
-        looked: &Looked,
+        looked: &StartableProgram,
         runtime: Option<runtimes::ProgramRuntime>,
         candidates: Vec<Description>,
         libraries: BTreeMap<String, PathBuf>,

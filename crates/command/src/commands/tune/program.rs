@@ -10,7 +10,7 @@ use crate::commands::run::started::Started;
 use crate::commands::run::{candidates, refuse};
 use crate::commands::terminal;
 use allocanary_doctor::VariableEffect;
-use allocanary_doctor::program::StartableProgram as Looked;
+use allocanary_doctor::program::StartableProgram;
 use allocanary_facts::{ours, system};
 use allocanary_measure::metrics::Metrics;
 use allocanary_rows::PROCESS_THP;
@@ -46,7 +46,7 @@ pub fn subject(flags: &TuneFlags, file: StudyFile) -> Result<Option<TuneSubject>
     let known: Vec<String> = within.iter().flatten().filter(|text| !is_named(text)).cloned().collect();
     Goal::parse(&flags.objective, within.is_some().then_some(&known), source, &metrics)?;
 
-    let looked = Looked::look_at(&program.command[0]).map_err(Error::Input)?;
+    let looked = StartableProgram::look_at(&program.command[0]).map_err(Error::Input)?;
     let cells = cells::roster(&flags.run.cells)?.descriptions();
     let installed = candidates::installed();
     let mut described = candidates::described(&cells, &looked, &installed);
@@ -114,7 +114,7 @@ pub fn subject(flags: &TuneFlags, file: StudyFile) -> Result<Option<TuneSubject>
 /// The allocators to search: all of our preloads, or the program's own if a preload has no effect in it.
 fn allocators(
     flags: &TuneFlags,
-    looked: &Looked,
+    looked: &StartableProgram,
     described: &[Description],
     runtime: Option<&runtimes::ProgramRuntime>,
 ) -> Result<Vec<String>> {

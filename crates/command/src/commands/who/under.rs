@@ -21,7 +21,7 @@ use allocanary_trace::format::Marks;
 use allocanary_trace::placed::{PAGE, Placed};
 use allocanary_trace::prepare::prepare;
 use allocanary_trace::reader::Trace;
-use allocanary_trace::replay::ReplayMoment as Stops;
+use allocanary_trace::replay::ReplayMoment;
 use allocanary_who::TracePoint;
 
 /// The result of a replay.
@@ -55,7 +55,7 @@ pub struct MomentReplays {
     /// The begin of an error: the flag that requested the replay.
     asked: String,
     roster: Roster,
-    stops: Stops,
+    stops: ReplayMoment,
     idle_at: Option<u64>,
     deadline: Duration,
 }
@@ -77,9 +77,9 @@ impl MomentReplays {
         let path = whole(path)?;
         // The marks of a replay are whole milliseconds.
         let (stops, idle_at) = match moment.name {
-            "peak" => (Stops::Peak, None),
-            "idle" => (Stops::Idle, None),
-            _ => (Stops::Idle, Some((moment.nanos / 1_000_000).clamp(1, 1_000_000_000))),
+            "peak" => (ReplayMoment::Peak, None),
+            "idle" => (ReplayMoment::Idle, None),
+            _ => (ReplayMoment::Idle, Some((moment.nanos / 1_000_000).clamp(1, 1_000_000_000))),
         };
         let length = Duration::from_nanos(trace.header.nanos(trace.header.last_ticks));
         let deadline = Duration::from_secs(60) + length * 20;
@@ -118,7 +118,7 @@ impl MomentReplays {
 
     /// The cell that writes the addresses of its blocks to a file.
     fn cell(&self, blocks: &str, elsewhere: Option<&str>) -> Result<Cell> {
-        let at = if self.stops == Stops::Peak { "peak" } else { "idle" };
+        let at = if self.stops == ReplayMoment::Peak { "peak" } else { "idle" };
         let mut workload = format!("replay:trace={},blocks={blocks},blocks_at={at}", self.path);
         self.idle_at.inspect(|millis| workload.push_str(&format!(",idle_at={millis}ms")));
         elsewhere.inspect(|form| workload.push_str(&format!(",elsewhere={form}")));
