@@ -226,8 +226,9 @@ fn a_program_in_which_a_preload_has_no_effect_is_told_with_the_reason() {
 fn an_interrupt_leaves_no_process_and_keeps_the_rows_and_resume_goes_on() {
     let folder = tempdir().unwrap();
     let mark = format!("71.{}", std::process::id());
-    // The eighth run, of which two are not measured, never ends, until there is a file `go`.
-    let text = format!("sleep 0.02; echo . >> count; test -e go || test $(wc -l < count) -lt 8 || sleep {mark}");
+    // The eighth run, of which two are not measured, never ends, until there is a file `go`. A run takes so long that its sizes are
+    // known also where a look at it takes long.
+    let text = format!("sleep 0.1; echo . >> count; test -e go || test $(wc -l < count) -lt 8 || sleep {mark}");
     let flags = words(
         "tune --candidates system --repeats 5 --run-timeout 20m --time-budget 300h --tolerance wall=1000% --out-dir out",
     );
