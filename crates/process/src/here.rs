@@ -20,7 +20,11 @@ pub(crate) fn here(what: &BrokerRequest) -> io::Result<BrokerReply> {
     match what {
         // These are the process's numbers, also if its first thread has ended.
         BrokerRequest::Proc(pid, name @ ProcFile::Stat) => of_kernel(&format!("/proc/{pid}/{name}")),
-        BrokerRequest::Proc(pid, name) => of_kernel(&format!("/proc/{}/{name}", living::number(*pid))),
+        BrokerRequest::Proc(pid, name) => of_kernel(&match living::number(*pid) {
+            number if number == *pid => format!("/proc/{pid}/{name}"),
+            // Below the process: the number of a thread that ends meanwhile may become another process's.
+            number => format!("/proc/{pid}/task/{number}/{name}"),
+        }),
         BrokerRequest::Kernel(HostFile::Stat) => of_kernel("/proc/stat"),
         BrokerRequest::Kernel(HostFile::Pagecount) => of_kernel("/proc/kpagecount"),
         BrokerRequest::Link(pid) => {

@@ -26,11 +26,16 @@ impl Marks {
     /// Whether it has an address in a range.
     pub fn has_within(&self, from: u64, to: u64) -> bool {
         let mut cursor = self.cursor();
-        let groups = (from / GROUP..to.div_ceil(GROUP)).filter(|key| self.groups.contains_key(key));
-        { groups }.any(|key| {
+        let mut is_in = |key: u64| {
             let (from, to) = (from.max(key * GROUP).next_multiple_of(16), to.min((key + 1) * GROUP));
             (from..to).step_by(16).any(|at| cursor.has(at))
-        })
+        };
+        let range = from / GROUP..to.div_ceil(GROUP);
+        // A range of address space may be much larger than the set.
+        match range.end.saturating_sub(range.start) <= self.groups.len() as u64 {
+            true => range.into_iter().filter(|key| self.groups.contains_key(key)).any(is_in),
+            false => self.groups.keys().any(|key| range.contains(key) && is_in(*key)),
+        }
     }
 
     /// A cursor that looks up addresses. It is fast if each address is near the one before.
@@ -78,5 +83,6 @@ mod tests {
         assert_eq!(has, [true, false, true, true, false, false]);
         let within = |from, to| marks.has_within(from, to);
         assert_eq!([within(0x10001, 0x1fff0), within(0x10010, 0x1fff1), within(0, 0x10000)], [false, true, false]);
+        assert_eq!([within(0x30000, 0x7000_0000_0011), within(0x30000, 0x7000_0000_0010)], [true, false]);
     }
 }

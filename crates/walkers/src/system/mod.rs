@@ -10,6 +10,7 @@ mod checks;
 mod choose;
 mod chunks;
 pub(crate) mod counters;
+mod divide;
 mod fast;
 mod heaps;
 #[cfg(test)]
@@ -89,7 +90,7 @@ pub fn read_all(memory: &dyn Memory) -> Vec<Result<GlibcHeap, Unknown>> {
     known.sort_by_key(|one| !one.as_ref().is_ok_and(|(found, _)| has_begin(found)));
     known.truncate(MOST_LIBRARIES);
     let structures: Vec<_> = known.iter().map(|one| one.as_ref().ok().map(|(found, _)| found)).collect();
-    let memories = share::divide(memory, &structures);
+    let memories = divide::divide(memory, &structures);
     let several = known.len() > 1;
     let heap = |(index, (known, memories)): (usize, (Result<_, String>, Option<Memories>))| {
         let (mut found, version): (Structures, String) = match known {

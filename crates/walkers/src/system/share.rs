@@ -1,15 +1,6 @@
-//! What belongs to which C library, if a process has several: `dlmopen` and LD_AUDIT load one into a name space of its own, with a
-//! heap of its own. In: the heaps of all of them. Out: what is another one's. Pieces of memory do not name their arena. The free
-//! blocks in its bins do.
+//! Whose a piece of memory is, if a process has several C libraries. In: what each of them has. Out: this one's, another one's, or unclear.
 
-use super::arenas::BINS;
 use super::marks::Marks;
-use super::memories::Memories;
-use super::structures::Structures;
-use crate::{Memory, Window};
-
-/// The most free blocks that are followed in one bin.
-const MOST: usize = 1 << 20;
 
 /// Whose a piece is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,36 +17,11 @@ pub(super) struct Share<'a> {
     /// What is taken already, in the order of its addresses.
     pub taken: Vec<(u64, u64)>,
     /// The blocks in the main arena's bins, and its end. `None` if there is no other C library.
-    own: Option<&'a Marks>,
+    pub own: Option<&'a Marks>,
     /// The same of each other one.
-    others: Vec<&'a Marks>,
+    pub others: Vec<&'a Marks>,
     /// The ends of the others' main arenas.
     pub ends: Vec<u64>,
-}
-
-/// Finds the memory of each C library. `None` for one whose structures are not known.
-pub(super) fn divide(memory: &dyn Memory, all: &[Option<&Structures>]) -> Vec<Option<Memories>> {
-    let heaps = |found: &Structures| Memories::of_heaps(memory, found);
-    let mut memories: Vec<Option<Memories>> = all.iter().map(|one| one.map(heaps)).collect();
-    let marks: Vec<Marks> = match all {
-        [_] => vec![Marks::default()],
-        _ => all.iter().map(|one| one.map_or_else(Marks::default, |found| binned(memory, found))).collect(),
-    };
-    for (index, found) in all.iter().enumerate() {
-        let mut taken: Vec<(u64, u64)> = memories.iter().flatten().flat_map(Memories::ranges).collect();
-        taken.sort_unstable();
-        let others = || (0..all.len()).filter(|other| *other != index);
-        let share = Share {
-            taken,
-            own: (all.len() > 1).then_some(&marks[index]),
-            others: others().map(|other| &marks[other]).collect(),
-            ends: others().filter_map(|other| Some(all[other]?.arenas[0].top)).collect(),
-        };
-        if let (Some(found), Some(own)) = (found, &mut memories[index]) {
-            own.add_between(memory, found, &share);
-        }
-    }
-    memories
 }
 
 impl Share<'_> {
@@ -68,27 +34,4 @@ impl Share<'_> {
             Some(_) => Owner::Unclear,
         }
     }
-}
-
-/// The free blocks in the bins of a main arena, and its end.
-fn binned(memory: &dyn Memory, found: &Structures) -> Marks {
-    let main = &found.arenas[0];
-    let mut marks = Marks::default();
-    if main.contiguous || !main.has_memory(found.release) {
-        return marks;
-    }
-    marks.add(main.top);
-    let mut window = Window::of_pages(memory);
-    for bin in 0..BINS {
-        let own = main.at + found.release.bins + 16 * bin - 16;
-        let mut at = own;
-        for _ in 0..MOST {
-            let Some(next) = at.checked_add(16).and_then(|link| window.word(link)) else { break };
-            if next == own || next % 16 != 0 || !marks.add(next) {
-                break;
-            }
-            at = next;
-        }
-    }
-    marks
 }

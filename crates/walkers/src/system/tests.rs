@@ -10,7 +10,7 @@ use super::image::{HEAP, HEAP_BYTES, MMAPPED, THREAD_BYTES, THREAD_HEAPS, Truth,
 use super::memories::Memories;
 use super::release::ALL;
 use super::structures::Structures;
-use super::{GlibcHeap, WALKER, arenas, read, read_all, share};
+use super::{GlibcHeap, WALKER, arenas, divide, read, read_all};
 use crate::damage::{damage, walk_damaged};
 use crate::fake::FakeMemory;
 use crate::{CountCheck, Fact, Mapping, Memory, PAGE, PageStates, ThreadId, best_of};
@@ -201,7 +201,7 @@ fn bytes_that_were_not_walked_fail_the_check() {
     let (fake, truth) = image(release, false);
     let arenas = arenas::find(&fake).remove(0);
     let found = Structures::find(&fake, &arenas, release).unwrap();
-    let mut memories = share::divide(&fake, &[Some(&found)]).remove(0).unwrap();
+    let mut memories = divide::divide(&fake, &[Some(&found)]).remove(0).unwrap();
 
     let walked = |memories: &Memories| Walked {
         arenas: memories.pieces.iter().map(|pieces| pieces.iter().map(|one| one.blocks.to - one.from).sum()).collect(),
