@@ -19,10 +19,11 @@ const MOST: usize = 10_000;
 pub(crate) fn own(pid: u32, mappings: &[Mapping], files: &ProcessFiles) -> BTreeSet<u64> {
     let mut own = BTreeSet::new();
     let (Some(told), Ok(memory)) = (told(mappings, files), open(pid, ProcFile::Mem)) else { return own };
-    // The process decides which addresses are in the list. A mapping that others share, or a file's, may answer whenever it likes.
+    // The process decides which addresses are in the list: a shared mapping may be one that answers whenever its maker likes.
     let is_own = |at: u64| {
-        let holds = |one: &&Mapping| (one.from..one.to.saturating_sub(7)).contains(&at);
-        mappings.iter().find(holds).is_some_and(|one| !one.shared && one.writable)
+        let next = mappings.partition_point(|one| one.from <= at);
+        let holds = |one: &&Mapping| at < one.to.saturating_sub(7);
+        mappings[..next].last().filter(holds).is_some_and(|one| !one.shared && one.writable)
     };
     let word = |at: u64| {
         if !is_own(at) {
