@@ -14,7 +14,7 @@ measure() { # folder, command line
 measure old "$OLD"
 measure new "$NEW"
 gates=()
-for gate in ${GATE:-peak=5%}; do
+for gate in ${GATE:-peak_resident=5%}; do
     gates+=(--gate "$gate")
 done
 # On GitHub: annotations, and the summary of the job. Elsewhere: tables.

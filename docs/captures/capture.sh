@@ -60,4 +60,4 @@ capture tune "allocanary tune --out-dir tune-1 -- python3 rows.py" "^Answer"
 PATH=$folder/bin:$PATH
 allocanary run --repeats 8 --candidates own --out-dir main -- python3 rows.py >/dev/null 2>&1
 allocanary run --repeats 8 --candidates own --out-dir branch -- python3 rows.py >/dev/null 2>&1
-capture compare "allocanary compare main branch --gate peak=10%" "^Answer" "^gate passed: peak"
+capture compare "allocanary compare main branch --gate peak_resident=10%" "^Answer" "^gate passed: peak_resident"

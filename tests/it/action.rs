@@ -33,12 +33,12 @@ fn both_programs_are_measured_alike_and_compared() {
     let given = [
         ("OLD", "./old --once 'a b'"),
         ("NEW", "./new --once"),
-        ("GATE", "peak=5% wall=10%"),
+        ("GATE", "peak_resident=5% wall=10%"),
         ("REPEATS", "30"),
         ("FLAGS", "--http 'http://localhost:{port}/'"),
     ];
     let (ran, calls, told) = run(0, &given);
-    let gates = "<--gate><peak=5%><--gate><wall=10%><--undecided><pass>";
+    let gates = "<--gate><peak_resident=5%><--gate><wall=10%><--undecided><pass>";
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let flags = "<--name><program><--candidates><own><--repeats><30><--http><http://localhost:{port}/>";
     let wanted = [

@@ -55,7 +55,7 @@ fn a_group_is_one_run_with_a_section_for_each_study() {
     assert_eq!(run(folder.path(), "report out").out, ran.out);
     let markdown = run(folder.path(), "report out --format markdown").out;
     assert!(
-        markdown.contains("## small: Which is fastest?\n\n| | candidate | n | per_op | user | peak |"),
+        markdown.contains("## small: Which is fastest?\n\n| | candidate | n | per_op | user | peak_resident |"),
         "{markdown}"
     );
     let csv = run(folder.path(), "report out --format csv").out;
@@ -148,10 +148,10 @@ fn every_full_size_that_fits_is_run_and_shown_in_one_section() {
 #[test]
 fn a_metric_that_does_not_exist_is_refused_before_anything_runs() {
     let folder = tempdir().unwrap();
-    fs::write(folder.path().join("x.toml"), "candidates = ['system']\nmetrics = ['pek']").unwrap();
+    fs::write(folder.path().join("x.toml"), "candidates = ['system']\nmetrics = ['peak']").unwrap();
     let ran = run(folder.path(), "study x.toml");
     assert_eq!(ran.code, Some(2));
-    assert!(ran.err.contains("metrics: no metric `pek`; perhaps peak"), "{}", ran.err);
+    assert!(ran.err.contains("metrics: no metric `peak`; perhaps peak_resident"), "{}", ran.err);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 }
 

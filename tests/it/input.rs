@@ -64,7 +64,7 @@ fn numbers_that_cannot_be_are_refused() {
         ("study --workloads server:live=1", "live: wanted a size from 65536"),
         (
             "compare a b --gate resident",
-            "--gate: wanted METRIC=PERCENT such as resident=5% or peak.p90=5%, found `resident`",
+            "--gate: wanted METRIC=PERCENT such as resident=5% or peak_resident.p90=5%, found `resident`",
         ),
         ("compare a b --gate resident=-5%", "--gate: wanted METRIC=PERCENT"),
         ("study --resume", "--resume: wanted --out-dir"),

@@ -76,7 +76,7 @@ fn reports_of_the_golden_rows() {
     for (columns, name) in [
         ("", "report-80.txt"),
         ("--metrics all", "report-80-all.txt"),
-        ("--metrics peak,p99,faults", "report-80-some.txt"),
+        ("--metrics peak_resident,p99,faults", "report-80-some.txt"),
     ] {
         let report = at(80, &format!("report {} {columns}", rows.display()));
         assert_golden(name, &report);

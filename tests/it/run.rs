@@ -94,7 +94,7 @@ fn reports_comparisons_and_gates_read_these_rows() {
     let ran = run(folder.path(), flags, &WORK);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(
-        ran.out.contains("keys") && ran.out.contains("Keep own: no candidate is clearly better in peak"),
+        ran.out.contains("keys") && ran.out.contains("Keep own: no candidate is clearly better in peak_resident"),
         "{}",
         ran.out
     );
@@ -110,10 +110,10 @@ fn reports_comparisons_and_gates_read_these_rows() {
     let compare = |gate: &str| {
         allocanary(
             folder.path(),
-            ["compare", "out", "out", "--gate", gate, "--metrics", "peak,keys", "--undecided", "pass"],
+            ["compare", "out", "out", "--gate", gate, "--metrics", "peak_resident,keys", "--undecided", "pass"],
         )
     };
-    assert_eq!(compare("peak=5%").code, Some(0), "{:?}", compare("peak=5%"));
+    assert_eq!(compare("peak_resident=5%").code, Some(0), "{:?}", compare("peak_resident=5%"));
     assert_eq!(compare("keys=5%").code, Some(0), "{:?}", compare("keys=5%"));
     assert_eq!(compare("kees=5%").code, Some(2));
     // A gate works on these rows too: mimalloc replaces the program's own allocator.
@@ -124,7 +124,7 @@ fn reports_comparisons_and_gates_read_these_rows() {
         .map(|line| line.replace(r#""candidate":"mimalloc""#, r#""candidate":"own""#) + "\n")
         .collect();
     fs::write(folder.path().join("worse.jsonl"), worse).unwrap();
-    let ran = allocanary(folder.path(), ["compare", "out", "worse.jsonl", "--gate", "peak=5%"]);
+    let ran = allocanary(folder.path(), ["compare", "out", "worse.jsonl", "--gate", "peak_resident=5%"]);
     assert_eq!(ran.code, Some(1), "{ran:?}");
 }
 

@@ -119,7 +119,7 @@ fn limits_are_of_metrics_that_the_rows_have() {
     let few = "tune service.toml --candidates system --repeats 5 --time-budget 10m";
     let with = |more: &str| allocanary(folder.path(), words(few).into_iter().chain(words(more)));
     let ran = with("--tolerance p99=5% --out-dir a");
-    let said = "--tolerance p99=5%: the rows have no p99: they have resident, peak, cpu, faults";
+    let said = "--tolerance p99=5%: the rows have no p99: they have resident, peak_resident, cpu, faults";
     assert!(ran.code == Some(2) && ran.err.contains(said), "{ran:?}");
     assert!(ran.err.contains("score"), "the user's own metrics are listed: {ran:?}");
     let ran = with("--tolerance scroe=5% --out-dir b");
@@ -196,7 +196,7 @@ fn what_is_neither_a_program_nor_a_trace_nor_a_study_is_refused() {
         ("tune program.toml --workloads server", "workloads: a program decides that itself"),
         ("tune program.toml --emulate-cpus 4,8", "--emulate-cpus: wanted one, found 2"),
         ("tune --objective size -- true", "--objective: no objective `size`"),
-        ("tune --tolerance peak=5% -- true", "peak is the objective itself"),
+        ("tune --tolerance peak_resident=5% -- true", "peak_resident is the objective itself"),
         ("tune --present nothing -- true", "no candidate `nothing`"),
         ("tune --candidates jemaloc -- true", "no allocator `jemaloc`"),
         ("tune --time-budget 1ms -- true", "--time-budget: wanted at least "),

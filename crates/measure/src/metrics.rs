@@ -104,11 +104,15 @@ fn most(answer: &CellAnswer, name: &str) -> Option<f64> {
     at(answer, name, over(answer))
 }
 
-/// The most resident memory until idle. A replay's process also has the operations and the tables of the replay: there it is
-/// the highest resident heap.
-pub fn peak(answer: &CellAnswer) -> Option<f64> {
-    let heap = answer.notes.get(HEAP_PEAK).map(|bytes| *bytes as f64);
-    heap.or_else(|| most(answer, "peak_resident_bytes"))
+/// The most resident memory until idle. `None` for a replay: its process also has the operations and the tables of the replay.
+fn peak_resident(answer: &CellAnswer) -> Option<f64> {
+    let replayed = answer.notes.contains_key(HEAP_PEAK);
+    most(answer, "peak_resident_bytes").filter(|_| !replayed)
+}
+
+/// The most resident memory without files of a replay, until it is idle.
+fn peak_anonymous(answer: &CellAnswer) -> Option<f64> {
+    answer.notes.get(HEAP_PEAK).map(|bytes| *bytes as f64)
 }
 
 /// A note of the workload, divided by its operations.
@@ -140,7 +144,8 @@ pub const ALL: &[Metric] = &[
         Some(at(a, "resident_bytes", Idle)? / requested as f64)
     }),
     metric("worst_idle", Ratio, Lower, "growth of resident memory since start over requested bytes, at the worst of several rests", |_, a| worst_idle(a)),
-    metric("peak", Bytes, Lower, "most resident memory at any time until idle; of a replay the heap", |_, a| peak(a)),
+    metric("peak_resident", Bytes, Lower, "most resident memory at any time until idle", |_, a| peak_resident(a)),
+    metric("peak_anonymous", Bytes, Lower, "a replay: most resident memory without files until idle", |_, a| peak_anonymous(a)),
     metric("throughput", PerSecond, Higher, "operations in a second", |_, a| {
         (a.active_ns > 0 && a.operations > 0).then(|| a.operations as f64 / (a.active_ns as f64 / 1e9))
     }),
@@ -292,9 +297,9 @@ mod tests {
         let mut metrics = Metrics::default();
         metrics.add("late", "us", "lower").unwrap();
         metrics.add("late", "us", "lower").unwrap();
-        metrics.add("peak", "bytes", "lower").unwrap();
+        metrics.add("peak_resident", "bytes", "lower").unwrap();
         assert_eq!(metrics.named().iter().map(|metric| &*metric.name).collect::<Vec<_>>(), ["late"]);
-        let refused = [("late", "ns", "lower"), ("late", "us", "higher"), ("peak", "count", "lower")];
+        let refused = [("late", "ns", "lower"), ("late", "us", "higher"), ("peak_resident", "count", "lower")];
         for (name, unit, better) in refused {
             let said = metrics.add(name, unit, better).unwrap_err().to_string();
             assert!(said.contains(&format!("the figure `{name}` is in {unit}, {better} is better, and")), "{said}");
@@ -325,16 +330,16 @@ mod tests {
     }
 
     #[test]
-    fn the_peak_of_a_replay_is_its_heap() {
+    fn the_peak_of_a_replay_is_its_heap_and_has_another_name() {
         let row = include_str!("../../../tests/golden/sample.jsonl").lines().next().unwrap();
         let mut row: Sample = serde_json::from_str(row).unwrap();
         row.error = None;
         let readings = [("peak_resident_bytes".to_string(), vec![Some(900)])].into_iter().collect();
         row.answer = Some(CellAnswer { phases: vec![Idle], readings, ..CellAnswer::default() });
-        let peak = |row: &Sample| metric_of_all("peak").of(row);
-        assert_eq!(peak(&row), Some(900.0));
+        let peaks = |row: &Sample| ["peak_resident", "peak_anonymous"].map(|name| metric_of_all(name).of(row));
+        assert_eq!(peaks(&row), [Some(900.0), None]);
         row.answer.as_mut().unwrap().notes.insert(HEAP_PEAK.into(), 700);
-        assert_eq!(peak(&row), Some(700.0));
+        assert_eq!(peaks(&row), [None, Some(700.0)]);
     }
 
     #[test]

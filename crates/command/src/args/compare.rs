@@ -25,7 +25,7 @@ pub struct CompareFlags {
     #[arg(long, value_name = "OUTCOME", default_value = "fail", value_parser = ["fail", "pass"])]
     pub undecided: String,
     /// Metrics to compare, and those of the gates (see `allocanary list metrics`).
-    #[arg(long, value_name = "METRIC,...", value_delimiter = ',', default_values = ["resident", "peak"])]
+    #[arg(long, value_name = "METRIC,...", value_delimiter = ',', default_values = ["resident", "peak_resident"])]
     #[arg(value_parser = values::metrics(), hide_possible_values = true)]
     pub metrics: Vec<String>,
     /// Format: table, markdown, json, or github (annotations, and the job's summary in Markdown).

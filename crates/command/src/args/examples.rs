@@ -140,7 +140,7 @@ Examples:
   allocanary run --program service.toml
   allocanary run --http 'http://localhost:{port}/' -- ./service --port {port}
   allocanary run --write-for kubernetes -- python3 script.py
-  allocanary compare main-out branch-out --gate peak=5%
+  allocanary compare main-out branch-out --gate peak_resident=5%
 
 Exit codes: 0 success; 1 a process failed; 2 the program could not run as it
 comes, or bad input; 130 interrupted: every process of the program is gone, and
@@ -169,7 +169,7 @@ pub const COMPARE_EXAMPLES: &str = "\
 Examples:
   allocanary compare main.jsonl branch.jsonl
   allocanary compare main.jsonl branch.jsonl --gate resident=5% --gate throughput=10%
-  allocanary compare main.jsonl branch.jsonl --gate peak=5% --gate peak.p90=10%
+  allocanary compare main.jsonl branch.jsonl --gate peak_resident=5% --gate peak_resident.p90=10%
 
 Verdicts:
   better, worse   a statistically significant difference of more than 2 %
@@ -188,8 +188,8 @@ A gate fails, with exit code 1, if
   five,
   - a side is not finished,
   - or a candidate is missing from NEW, or has more failed processes there.
-A gate on peak is for the median run. One on peak.p90 is for what 90 % of the
-runs stay within, and takes 36 repeats.";
+A gate on peak_resident is for the median run. One on peak_resident.p90 is for
+what 90 % of the runs stay within, and takes 36 repeats.";
 
 /// Defaults and examples of `doctor`.
 pub const DOCTOR_EXAMPLES: &str = "\
@@ -503,8 +503,8 @@ Examples:
       look for the peak until 12 s, read idle at 20 s
   allocanary replay service.trace --pace 1   keep idle gaps: decay acts by time
 
-The figures are anonymous and peak: resident memory that no file backs, when
-idle and at its most. It is mostly the allocator's; the replay's own part is
+The figures are anonymous and peak_anonymous: resident memory that no file
+backs, when idle and at its most. It is mostly the allocator's; the replay's own part is
 small (METHOD.md). The first replay writes .NAME.HASH.replay next to the trace,
 16 bytes for each call. Later ones read it. It can be deleted. Where that
 folder cannot be written, it is in ~/.cache/allocanary. A study can use the

@@ -99,9 +99,9 @@ mod tests {
     fn columns_are_metrics_or_all() {
         let of = |text: &str| columns(&text.split(',').map(String::from).collect::<Vec<_>>(), &["keys"]);
         assert_eq!(of("all").unwrap(), Columns::All);
-        assert_eq!(of("peak,keys").unwrap(), Columns::Named(vec!["peak".into(), "keys".into()]));
+        assert_eq!(of("peak_resident,keys").unwrap(), Columns::Named(vec!["peak_resident".into(), "keys".into()]));
         assert_eq!(columns(&[], &[]).unwrap(), Columns::Deciding);
         let wrong = of("peek").unwrap_err().to_string();
-        assert!(wrong.contains("no metric `peek`") && wrong.contains("peak"), "{wrong}");
+        assert!(wrong.contains("no metric `peek`") && wrong.contains("peak_resident"), "{wrong}");
     }
 }

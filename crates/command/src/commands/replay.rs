@@ -20,7 +20,7 @@ use allocanary_trace::format::Marks;
 use allocanary_trace::prepare::prepare;
 
 /// The metrics of the report.
-const METRICS: [&str; 5] = ["anonymous", "peak", "cpu", "throughput", "faults"];
+const METRICS: [&str; 5] = ["anonymous", "peak_anonymous", "cpu", "throughput", "faults"];
 
 /// The time for which a replay is idle without --settle.
 const SETTLE: Duration = Duration::from_millis(50);

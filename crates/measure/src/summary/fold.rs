@@ -9,7 +9,7 @@ use super::conditions::Conditions;
 use super::digest::digest;
 use super::noise::Noise;
 use super::retries::Retries;
-use crate::metrics::{ALL, MetricName, Metrics, peak};
+use crate::metrics::{ALL, MetricName, Metrics, metric_of_all};
 use allocanary_rows::Candidate;
 use allocanary_rows::Cell;
 use allocanary_rows::error::Result;
@@ -261,7 +261,7 @@ impl Fold {
                 let answer = sample.answer.as_ref();
                 group.anatomies.extend(answer.and_then(|answer| Anatomy::of(answer, cell.job.threads())));
                 let Some(answer) = answer.filter(|_| cell.job.program().is_some()) else { return Ok(()) };
-                self.peaks_unknown += usize::from(peak(answer).is_none());
+                self.peaks_unknown += usize::from(metric_of_all("peak_resident").of(sample).is_none());
                 for (name, figure) in &answer.figures {
                     self.metrics.add(name, &figure.unit, &figure.better)?;
                     if ALL.iter().all(|metric| metric.name != *name) {

@@ -31,12 +31,12 @@ impl MetricLimit {
     /// The name and the share of `resident=5%`. Only the rows know all metrics, so the name is looked up later.
     pub fn parse(text: &str) -> Result<(&str, f64)> {
         let wrong = || {
-            Error::Input(format!("--gate: wanted METRIC=PERCENT such as resident=5% or peak.p90=5%, found `{text}`"))
+            Error::Input(format!("--gate: wanted METRIC=PERCENT such as resident=5% or peak_resident.p90=5%, found `{text}`"))
         };
         metric_percent(text).ok_or_else(wrong)
     }
 
-    /// A gate for a metric of these, or for a quantile of it as in `peak.p90`, that can get worse by that much.
+    /// A gate for a metric of these, or for a quantile of it as in `peak_resident.p90`, that can get worse by that much.
     pub fn new(metrics: &Metrics, name: &str, most: f64) -> Result<MetricLimit> {
         let (metric, quantile) = match name.rsplit_once(".p") {
             // A figure of the user's program may have such a name itself.
@@ -44,7 +44,7 @@ impl MetricLimit {
                 let percent =
                     percent.parse().ok().filter(|percent| (1..100_u32).contains(percent)).ok_or_else(|| {
                         Error::Input(format!(
-                            "--gate {name}: wanted a quantile from p1 to p99, such as peak.p90, found `p{percent}`"
+                            "--gate {name}: wanted a quantile from p1 to p99, such as peak_resident.p90, found `p{percent}`"
                         ))
                     })?;
                 (metrics.wanted(metric)?, Some(f64::from(percent) / 100.0))

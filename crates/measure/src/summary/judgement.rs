@@ -30,7 +30,7 @@ impl RowComparison {
         format!("{} of {}", self.figure(), self.key.title())
     }
 
-    /// `peak`, or `peak.p90` of a quantile.
+    /// `peak`, or `peak_resident.p90` of a quantile.
     pub fn figure(&self) -> String {
         figure(&self.metric, self.comparison.quantile)
     }
@@ -202,7 +202,7 @@ fn without_figures(metric: &Metric, pairs: &[Pair]) -> Vec<(String, String)> {
 
 /// The places where the old rows have figures and the new rows have none, or have more failed cells.
 fn missing(old: &Side, new: &Side) -> Vec<(String, String)> {
-    let counted = |group: &CellRepeats| group.values_of("resident").len().max(group.values_of("peak").len());
+    let counted = |group: &CellRepeats| group.values_of("resident").len().max(group.values_of("peak_resident").len());
     let why = |key: &CellKey, group: &CellRepeats| match new.groups.get(key) {
         None => Some("not in the new rows".to_string()),
         Some(now) if counted(group) > 0 && counted(now) == 0 => Some("every process fails in the new rows".into()),

@@ -300,8 +300,8 @@ fn program_metrics(fold: &Fold, study: Option<&str>) -> Vec<Metric> {
     let has = |metric: &&Metric| groups().any(|(_, group)| !group.values_of(&metric.name).is_empty());
     let service = groups().any(|(_, group)| !group.values_of("resident").is_empty());
     let usual: &[&str] = match service {
-        true => &["resident", "peak", "throughput", "p50", "p99", "p999"],
-        false => &["peak", "wall", "cpu", "faults"],
+        true => &["resident", "peak_resident", "throughput", "p50", "p99", "p999"],
+        false => &["peak_resident", "wall", "cpu", "faults"],
     };
     let end: &[&str] = if service { &["cpu"] } else { &[] };
     let [usual, end] = [usual, end].map(|names| names.iter().map(|name| metric_of_all(name)));

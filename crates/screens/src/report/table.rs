@@ -256,7 +256,7 @@ fn memory(panel: &Panel, look: &TerminalStyle) -> String {
 
 /// The other metrics, at the largest column.
 fn rest(panel: &Panel, look: &TerminalStyle) -> String {
-    let columns = ["peak", "resident_purged", "faults"];
+    let columns = ["peak_resident", "resident_purged", "faults"];
     let heads = ["candidate", "n", "peak", "purged", "faults"];
     let mut table = Grid::new(heads.map(String::from));
     for line in &panel.lines {

@@ -106,7 +106,7 @@ pub fn verdict(comparison: &GroupComparison) -> String {
 
 /// What a spike is.
 pub const SPIKES: &str = "A spike is a run beyond all of the other side's by more than the margin, and by as much as these reach \
-                          from their median. Medians do not show it; a gate on a quantile, such as --gate peak.p90=5%, does.";
+                          from their median. Medians do not show it; a gate on a quantile, such as --gate peak_resident.p90=5%, does.";
 
 /// `spikes in 8 of 40`, or `spikes gone, 8 of 40`; `None` if none are shown.
 pub fn spikes(comparison: &GroupComparison) -> Option<String> {

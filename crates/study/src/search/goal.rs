@@ -27,7 +27,7 @@ impl GoalSource {
     pub fn memory(self) -> &'static str {
         match self {
             GoalSource::Workload | GoalSource::Service => "resident",
-            GoalSource::Program => "peak",
+            GoalSource::Program => "peak_resident",
             GoalSource::Trace => "anonymous",
         }
     }
@@ -228,7 +228,7 @@ mod tests {
             goal.wanted().map(|metric| metric.name.to_string()).collect::<Vec<_>>()
         };
         assert_eq!(of(GoalSource::Service), ["resident", "throughput", "p99"]);
-        assert_eq!(of(GoalSource::Program), ["peak", "wall", "cpu"]);
+        assert_eq!(of(GoalSource::Program), ["peak_resident", "wall", "cpu"]);
         assert_eq!(of(GoalSource::Trace), ["anonymous", "throughput", "p99"]);
         let cpu = Goal::parse("cpu", None, GoalSource::Program, &Metrics::default()).unwrap();
         assert_eq!(cpu.wanted().map(|metric| metric.name.to_string()).collect::<Vec<_>>(), ["cpu", "wall"]);
@@ -252,7 +252,7 @@ mod tests {
         assert!(error.contains("--tolerance p99=12.5%: the rows have no p99: they have resident, cpu"), "{error}");
         let mut p99 = Goal::parse("p99", Some(&[]), GoalSource::Program, &Metrics::default()).unwrap();
         assert!(
-            p99.keep_to(|name| ["peak"].contains(&name))
+            p99.keep_to(|name| ["peak_resident"].contains(&name))
                 .unwrap_err()
                 .to_string()
                 .contains("--objective: the rows have no p99")

@@ -275,7 +275,7 @@ fn a_gate_is_for_a_metric_that_can_get_worse_by_that_much() {
         assert!(refused(quantile, 0.05).contains("wanted a quantile from p1 to p99"), "{quantile}");
     }
     assert!(refused("rs.p90", 0.05).contains("no metric `rs`"));
-    assert_eq!(of("peak.p90", 0.05).unwrap().quantile, Some(0.9));
+    assert_eq!(of("peak_resident.p90", 0.05).unwrap().quantile, Some(0.9));
     assert_eq!(MetricLimit::parse("resident=5%").unwrap(), ("resident", 0.05));
     assert!(MetricLimit::parse("resident").unwrap_err().to_string().contains("wanted METRIC=PERCENT"));
 }

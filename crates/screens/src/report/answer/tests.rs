@@ -23,7 +23,7 @@ fn drawn(rng: &mut Rng, limited: bool) -> Findings {
     let mut lines = Vec::new();
     for (at, name) in names.iter().enumerate() {
         let mut estimates = BTreeMap::new();
-        for metric in ["peak", "wall"] {
+        for metric in ["peak_resident", "wall"] {
             let median = if at == 0 { 100.0 } else { 20.0 + rng.below(180) as f64 };
             estimates.insert(metric.into(), estimate(median * f64::from(1 << 20)));
             if at > 0 {
@@ -49,7 +49,7 @@ fn drawn(rng: &mut Rng, limited: bool) -> Findings {
     let in_metrics = comparisons.into_iter().map(|(name, all)| (name.into(), all)).collect();
     let (title, columns) = ("service".to_string(), vec![0]);
     let panel = Panel { title, axis: Axis::Program, columns, lines, in_metrics, ..Panel::default() };
-    let metrics = ["peak", "wall"].map(|name| metric_of_all(name).clone()).to_vec();
+    let metrics = ["peak_resident", "wall"].map(|name| metric_of_all(name).clone()).to_vec();
     let within = if limited { vec![("wall".to_string(), 0.05)] } else { Vec::new() };
     let about = StudyNotes { metrics, ..StudyNotes::default() };
     Findings {
@@ -81,12 +81,12 @@ fn wanted(findings: &Findings) -> String {
     let section = &findings.sections[0];
     let panel = &section.panels[0];
     let sound = |line: &usize| {
-        let peak = panel.comparison("peak", *line, 0).unwrap();
+        let peak = panel.comparison("peak_resident", *line, 0).unwrap();
         let wall = panel.comparison("wall", *line, 0).unwrap();
         let fits = wall.verdict == Verdict::Better || wall.interval.unwrap().1 <= 1.05;
         peak.verdict == Verdict::Better && (section.within.is_empty() || fits)
     };
-    let value = |line: &usize| panel.comparison("peak", *line, 0).unwrap().new;
+    let value = |line: &usize| panel.comparison("peak_resident", *line, 0).unwrap().new;
     let best = (1..panel.lines.len()).filter(sound).min_by(|a, b| value(a).total_cmp(&value(b)));
     panel.lines[best.unwrap_or(0)].name()
 }

@@ -56,7 +56,7 @@ fn figure(gate: &MetricLimit, one: &RowComparison) -> String {
     format!("{} {}, limit {sign}{}", one.figure(), words::with_interval(&one.comparison), show_share(gate.most))
 }
 
-/// `peak`, or `peak.p90`.
+/// `peak`, or `peak_resident.p90`.
 fn name(gate: &MetricLimit) -> String {
     gate.quantile.map_or_else(|| gate.metric.name.to_string(), |q| format!("{}.p{:.0}", gate.metric.name, q * 100.0))
 }

@@ -28,7 +28,7 @@ struct Dot {
 pub fn memory(section: &StudySection, panel: &Panel, column: usize) -> Option<Picture> {
     let deciding = Recommendation::of(section, panel).map(|found| found.metric);
     let deciding = deciding.iter().filter(|metric| metric.unit == Unit::Bytes);
-    let memories: Vec<&Metric> = deciding.chain(["resident", "peak"].map(metric_of_all)).collect();
+    let memories: Vec<&Metric> = deciding.chain(["resident", "peak_resident"].map(metric_of_all)).collect();
     // The metrics that the study names come first: the throughput of a program that ends is only the inverse of its
     // time.
     let is_shown = |name: &&str| section.about.metrics.iter().any(|metric| metric.name == *name);

@@ -173,7 +173,7 @@ fn workload(section: &StudySection, look: &TerminalStyle) -> Vec<String> {
         let below = wrapped(&format!("{}{shared}{said}", key(&compared, &n, &first)), look);
         out.push(format!("{}\n{table}\n{below}\n", bold(&wrapped(&title, look), look)));
 
-        let wanted = ["throughput", "p99", "cpu", "peak"].map(metric_of_all);
+        let wanted = ["throughput", "p99", "cpu", "peak_resident"].map(metric_of_all);
         let found = |metric: &&&Metric| {
             panel
                 .lines
