@@ -36,8 +36,8 @@ search() {
         after=$(part "$answer" ' instead of [^ ]+: resident ([0-9.]+ [KMG]iB) instead')
         saved=$(part "$answer" ' instead of [0-9.]+ [KMG]iB, ([-+0-9.]+ % \(95 % interval [^)]*\)|[^ ]+ % )')
         saved=$(echo "$saved" | sed -E 's/\(95 % interval (.*) to (.*)\)/[\1, \2]/')
-        price="$(part "$answer" 'Its throughput: ([-+0-9.]+ %|[0-9.]+x)') | $(part "$answer" 'Its p99: ([-+0-9.]+ %|[0-9.]+x)')"
-        row="\`$use\` | $before, $after | $saved | $price"
+        cost="$(part "$answer" 'Its throughput: ([-+0-9.]+ %|[0-9.]+x)') | $(part "$answer" 'Its p99: ([-+0-9.]+ %|[0-9.]+x)')"
+        row="\`$use\` | $before, $after | $saved | $cost"
     fi
     same=$(part "$answer" 'Without another allocator: ([^ ,]+(,[^ ,]+)*), resident')
     [ "$same" = - ] || same="\`$same\`, $(part "$answer" 'Without another allocator: [^ ]+, resident ([0-9.]+ [KMG]iB)')"

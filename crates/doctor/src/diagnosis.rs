@@ -189,7 +189,7 @@ fn memory(page: &mut TextPage, process: &ProcessFacts, reading: Option<&Reading>
     }
     let text = format!(
         "not read: `allocanary heap {} --exact-shares` reads which pages are shared (private, PSS) and lazily freed (MADV_FREE), and its help \
-         says at which price",
+         says at what cost",
         process.pid
     );
     page.item("shares", &text, Tone::Plain);

@@ -1,4 +1,4 @@
-//! Something that a person can do about a process's memory. In: what it gives, its reasons and its price. Out: sentences, and lines to
+//! Something that a person can do about a process's memory. In: what it gives, its reasons and its cost. Out: sentences, and lines to
 //! paste.
 
 use allocanary_facts::paste;
@@ -19,7 +19,7 @@ pub struct Remedy {
     /// The reasons, and how they are known, in sentences.
     pub evidence: String,
     /// Its cost; empty if nothing is known.
-    pub price: String,
+    pub cost: String,
     /// The lines to paste. Those for the first place come first.
     pub lines: Vec<PasteLine>,
 }
@@ -115,14 +115,14 @@ impl Remedy {
         format!("{}, {}: {}", self.who.text(), self.gives.text(), self.what)
     }
 
-    /// The sentences below the title: evidence, how to find out, price.
+    /// The sentences below the title: evidence, how to find out, cost.
     pub fn details(&self) -> String {
         let mut text = self.evidence.clone();
         if let Gives::Unknown { find_out } = &self.gives {
             text.push_str(&format!(" To find out: {find_out}."));
         }
-        if !self.price.is_empty() {
-            text.push_str(&format!(" Price: {}.", self.price));
+        if !self.cost.is_empty() {
+            text.push_str(&format!(" Cost: {}.", self.cost));
         }
         text
     }

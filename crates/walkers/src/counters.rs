@@ -1,5 +1,5 @@
 //! An allocator's own counters, read from outside without a walk. In: where they lie, which is looked for once in a process. Out: what
-//! they say now, for the price of a few copies an arena.
+//! they say now, for the cost of a few copies an arena.
 //!
 //! The numbers are addresses that the allocator has, and not resident pages: only a walk tells those.
 

@@ -214,7 +214,7 @@ fn at_the_edge_two_purges_in_vain_are_followed_by_those_that_are_earned() {
 }
 
 #[test]
-fn a_limit_that_is_passed_is_none_for_which_any_price_is_paid() {
+fn a_limit_that_is_passed_is_none_for_which_any_cost_is_paid() {
     let mut process = that_owes();
     process.at(810, 160);
     assert_eq!(process.purges, [810, 970]);

@@ -23,7 +23,7 @@ pub(super) fn remedy(reading: &Reading, heap: &Heap) -> Option<Remedy> {
         who: Who::OperatorNow,
         gives,
         evidence: format!("A thread of the process calls `{}` while it waits. {counted}.", forecast.name),
-        price: "pages that the program needs again cost a page fault each".into(),
+        cost: "pages that the program needs again cost a page fault each".into(),
         lines: vec![PasteLine::new("shell", format!("allocanary give-back {pid}"))],
     })
 }

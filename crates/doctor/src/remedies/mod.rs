@@ -72,7 +72,7 @@ fn not_divided(case: &Case, advice: &Advice) -> Remedy {
             find_out: "its heap is not divided here; try it on one replica, or `allocanary run` measures it".into(),
         },
         evidence: format!("{}.", advice.reasons.join(". ")),
-        price: String::new(),
+        cost: String::new(),
         lines: case.lines(advice),
     }
 }

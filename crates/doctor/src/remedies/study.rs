@@ -24,7 +24,7 @@ pub(super) fn remedy(reading: &Reading) -> Option<Remedy> {
             "{} lie free between live blocks, in pages that no call gives back. The program uses them again when it grows.",
             Bytes(free)
         ),
-        price: String::new(),
+        cost: String::new(),
         lines: vec![PasteLine::new("shell", "allocanary record --stack-sample all -- COMMAND")],
     })
 }

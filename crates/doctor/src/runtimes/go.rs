@@ -34,7 +34,7 @@ fn remedies(subject: &Subject, all: &mut Vec<Remedy>) {
             find_out: "`/debug/pprof/heap?debug=1` of the program: HeapIdle less HeapReleased is what Go keeps".into(),
         },
         evidence: format!("{} are Go's heap, which no allocator has. From Go 1.19.", Bytes(bytes)),
-        price:
+        cost:
             "more collections near the limit, up to half of the processor time: choose more than the live objects need"
                 .into(),
         lines: variable("GOMEMLIMIT", "SIZE"),

@@ -23,7 +23,7 @@ fn remedies(subject: &Subject, all: &mut Vec<Remedy>) {
             who: Who::OperatorRestart,
             gives: Gives::Bound { bytes },
             evidence: "Of what is free now no more than one call gives; it does so after each burst.".into(),
-            price: "one call of malloc_trim each second, in a thread of the JVM".into(),
+            cost: "one call of malloc_trim each second, in a thread of the JVM".into(),
             lines: variable(OPTIONS, &added(subject, OPTIONS, options)),
         });
     }
@@ -51,7 +51,7 @@ fn collect(subject: &Subject, pid: u32) -> Remedy {
         evidence: "How much of the Java heap is live is not read here; `jcmd PID GC.heap_info` says it. From JDK 12 G1 can do it by \
                    itself when the program is idle."
             .into(),
-        price: "a pause for one full collection".into(),
+        cost: "a pause for one full collection".into(),
         lines: [vec![PasteLine::new("shell", format!("jcmd {pid} GC.run"))], by_itself].concat(),
     }
 }

@@ -19,7 +19,7 @@ fn remedies(subject: &Subject, all: &mut Vec<Remedy>) {
             find_out: "`process.memoryUsage()` in the program: heapTotal less heapUsed is what V8 keeps".into(),
         },
         evidence: format!("{} are V8's heap, which no allocator has.", Bytes(bytes)),
-        price: "more collections; above the limit the process ends: choose more than its live objects need".into(),
+        cost: "more collections; above the limit the process ends: choose more than its live objects need".into(),
         lines: variable("NODE_OPTIONS", &added(subject, "NODE_OPTIONS", "--max-old-space-size=MIB")),
     });
 }

@@ -12,13 +12,13 @@ fn remedies(subject: &Subject, all: &mut Vec<Remedy>) {
     let Some(of_php) = area(subject, "PHP's") else { return };
     // A new worker has touched nothing of this memory, and less of its other memory.
     let bytes = subject.reading.kernel.anonymous;
-    let remedy = |id: &str, what: &str, who, price: &str, lines| Remedy {
+    let remedy = |id: &str, what: &str, who, cost: &str, lines| Remedy {
         id: id.into(),
         what: what.into(),
         who,
         gives: Gives::Bound { bytes },
         evidence: format!("{} are PHP's own memory. A worker keeps what its largest requests needed.", Bytes(of_php)),
-        price: price.into(),
+        cost: cost.into(),
         lines,
     };
     // The parent is found by its title: the signal must not reach another parent, such as a shell.

@@ -29,7 +29,7 @@ fn remedies(subject: &Subject, all: &mut Vec<Remedy>) {
         gives: Gives::Unknown { find_out: format!("what is its own, {}, goes with a session", Bytes(bytes)) },
         evidence: "A session keeps memory contexts and caches until it ends. From PostgreSQL 14 `pg_log_backend_memory_contexts` says which."
             .into(),
-        price: "the client connects again, and its caches are empty".into(),
+        cost: "the client connects again, and its caches are empty".into(),
         lines: vec![
             PasteLine::new("postgresql.conf", "idle_session_timeout = '10min'   # from PostgreSQL 14"),
             PasteLine::new(

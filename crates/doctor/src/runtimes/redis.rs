@@ -28,7 +28,7 @@ fn remedies(subject: &Subject, all: &mut Vec<Remedy>) {
         who: Who::OperatorNow,
         gives: Gives::Unknown { find_out: "set it, and read the process again after some minutes".into() },
         evidence: format!("{evidence} From redis 4.0, with its own jemalloc."),
-        price: "processor time, within the limits of `active-defrag-cycle-max`".into(),
+        cost: "processor time, within the limits of `active-defrag-cycle-max`".into(),
         lines: vec![
             PasteLine::new("redis-cli", "CONFIG SET activedefrag yes"),
             PasteLine::new("redis.conf", "activedefrag yes"),

@@ -17,7 +17,7 @@ fn remedies(subject: &Subject, all: &mut Vec<Remedy>) {
         who: Who::Developer,
         gives: Gives::Unknown { find_out: "call it, and read the process again".into() },
         evidence: format!("{} lie free between live blocks. From Ruby 2.7.", Bytes(bytes)),
-        price: "the program stands still while it compacts".into(),
+        cost: "the program stands still while it compacts".into(),
         lines: vec![PasteLine::new("Ruby", "GC.compact")],
     });
 }

@@ -87,7 +87,7 @@ pub struct Panel {
     pub lines: Vec<CandidatePoints>,
     /// Every other candidate compared with the first in resident memory when idle, by line and column.
     pub comparisons: Vec<(usize, usize, GroupComparison)>,
-    /// The same comparisons in each metric of its study, and in the metrics of [`PRICE`].
+    /// The same comparisons in each metric of its study, and in the metrics of [`COST`].
     pub in_metrics: BTreeMap<MetricName, Vec<(usize, usize, GroupComparison)>>,
     /// The lines with verdicts whose repeats did not alternate with those of the first line.
     pub apart: Vec<usize>,
@@ -100,7 +100,7 @@ impl Panel {
         all.into_iter().flatten()
     }
 
-    /// A candidate compared with the first in resident memory, in a metric of [`PRICE`], or in a metric of the study.
+    /// A candidate compared with the first in resident memory, in a metric of [`COST`], or in a metric of the study.
     pub fn comparison(&self, metric: &str, line: usize, column: usize) -> Option<&GroupComparison> {
         let found = self.comparisons_in(metric).find(|(at, at_column, _)| (*at, *at_column) == (line, column));
         found.map(|(_, _, comparison)| comparison)
@@ -225,7 +225,7 @@ impl MedianEstimate {
 }
 
 /// The metrics that may get worse when less memory is used. Every panel has verdicts in them.
-pub const PRICE: [&str; 3] = ["throughput", "p99", "cpu"];
+pub const COST: [&str; 3] = ["throughput", "p99", "cpu"];
 
 /// A fixed seed, so that the same rows give the same report.
 const BOOTSTRAP_SEED: u64 = 2018;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::anatomy;
 use super::conditions::{Conditions, differing};
 use super::fold::{CellKey, CellRepeats, Fold};
-use super::{Axis, CandidatePoints, LEAST_SAMPLES, MARGIN, MedianEstimate, PRICE, Panel, Point, compare_groups};
+use super::{Axis, CandidatePoints, LEAST_SAMPLES, MARGIN, MedianEstimate, COST, Panel, Point, compare_groups};
 use crate::metrics::{Metric, metric_of_all};
 use allocanary_rows::Candidate;
 use allocanary_rows::program::OverTime;
@@ -99,8 +99,8 @@ pub fn panel(wanted: &PanelKey, fold: &Fold, metrics: &[Metric]) -> Panel {
         pairs.iter().zip(found).map(|((line, at, _), found)| (*line, *at, found)).collect()
     };
     let comparisons = compared(metric_of_all("resident"));
-    let price = PRICE.map(metric_of_all);
-    let in_metrics = metrics.iter().chain(price).map(|metric| (metric.name.clone(), compared(metric))).collect();
+    let cost = COST.map(metric_of_all);
+    let in_metrics = metrics.iter().chain(cost).map(|metric| (metric.name.clone(), compared(metric))).collect();
 
     // Below that number there are no verdicts, and a single repeat cannot alternate.
     let is_judged = |group: &CellRepeats| group.samples() >= LEAST_SAMPLES;

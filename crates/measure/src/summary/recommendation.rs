@@ -1,7 +1,7 @@
 //! What the rows of a panel say to do: which candidate to take, or to keep the first. In: a section and one of its panels. Out: one
 //! value, from which every report takes its answer and its lines to paste.
 
-use super::{GroupComparison, MedianEstimate, PRICE, Panel, StudySection, Verdict};
+use super::{GroupComparison, MedianEstimate, COST, Panel, StudySection, Verdict};
 use crate::metrics::{Better, Metric, metric_of_all};
 
 /// What to do, by the figures in the last column of a panel. Lines are named by their place in the panel.
@@ -80,9 +80,9 @@ impl Recommendation {
         panel.comparison(&self.metric.name, line, self.column)
     }
 
-    /// What a line costs against the first: the comparisons in the metrics of the price that have figures.
-    pub fn price<'a>(&self, panel: &'a Panel, line: usize) -> Vec<(&'static str, &'a GroupComparison)> {
-        let metrics = PRICE.into_iter().filter(|name| *name != self.metric.name);
+    /// What a line costs against the first: the comparisons in the metrics of the cost that have figures.
+    pub fn cost<'a>(&self, panel: &'a Panel, line: usize) -> Vec<(&'static str, &'a GroupComparison)> {
+        let metrics = COST.into_iter().filter(|name| *name != self.metric.name);
         let found = metrics.filter_map(|name| Some((name, panel.comparison(name, line, self.column)?)));
         found.filter(|(_, one)| one.n.0 > 0 && one.n.1 > 0).collect()
     }

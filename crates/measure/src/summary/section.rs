@@ -80,8 +80,8 @@ pub struct Chosen {
     /// What it saves; `None` of what the user has.
     pub saving: Option<GroupComparison>,
     /// What it costs, by metric.
-    pub price: Vec<(String, GroupComparison)>,
-    /// The limits of the price, as shares.
+    pub cost: Vec<(String, GroupComparison)>,
+    /// The limits of the cost, as shares.
     pub within: Vec<(String, f64)>,
 }
 

@@ -1,4 +1,4 @@
-//! The main result: what to do, what it saves at what price, and the lines that do it. Every verb with an answer makes it once, and
+//! The main result: what to do, what it saves at what cost, and the lines that do it. Every verb with an answer makes it once, and
 //! each output shows the same value: a terminal last, the others first. In: findings. Out: answers.
 
 mod json;
@@ -90,7 +90,7 @@ fn of_panel(section: &StudySection, panel: &Panel) -> Option<Pasted> {
     Some(Pasted { heading: format!("To paste, for {name}"), name, lines: labelled, note: lines.note() })
 }
 
-/// `at 16 threads take system: it has the least resident, 30.2 MiB (better -40 % against jemalloc); its price: throughput equal, p99 undecided.`, or
+/// `at 16 threads take system: it has the least resident, 30.2 MiB (better -40 % against jemalloc); its cost: throughput equal, p99 undecided.`, or
 /// `keep jemalloc: no candidate is clearly better in resident.`
 fn sentence(section: &StudySection, panel: &Panel, found: &Recommendation) -> Option<String> {
     let (metric, first) = (&found.metric.name, panel.lines[0].name());
@@ -147,10 +147,10 @@ fn sentence(section: &StudySection, panel: &Panel, found: &Recommendation) -> Op
         }
     };
     if let RecommendedStep::Take(line) = found.choice {
-        let price = found.price(panel, line);
-        let price: Vec<String> = price.iter().map(|(name, one)| format!("{name} {}", brief(one))).collect();
-        if !price.is_empty() {
-            text.push_str(&format!("; its price: {}", price.join(", ")));
+        let cost = found.cost(panel, line);
+        let cost: Vec<String> = cost.iter().map(|(name, one)| format!("{name} {}", brief(one))).collect();
+        if !cost.is_empty() {
+            text.push_str(&format!("; its cost: {}", cost.join(", ")));
         }
     }
     let failing: Vec<String> = found.failing.iter().map(|at| panel.lines[*at].name()).collect();

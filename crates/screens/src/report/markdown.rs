@@ -3,7 +3,7 @@
 use super::{anatomies, answer, figures, words};
 use crate::report::format::ReportFormat;
 use allocanary_measure::metrics::metric_of_all;
-use allocanary_measure::summary::{Anatomy, Findings, PRICE, Panel, StudySection};
+use allocanary_measure::summary::{Anatomy, Findings, COST, Panel, StudySection};
 use allocanary_text::outside::TerminalStyle;
 
 /// The report.
@@ -45,7 +45,7 @@ fn whole(panel: &Panel) -> String {
         out.push_str(&format!("\n{}\n", escaped(&headline)));
     }
     out.push_str(&verdicts(panel));
-    out.push_str(&price(panel));
+    out.push_str(&cost(panel));
     out.push_str(&anatomy(panel));
     out.push('\n');
     out
@@ -108,7 +108,7 @@ fn memory(panel: &Panel) -> String {
 }
 
 /// Time and work at the largest column.
-fn price(panel: &Panel) -> String {
+fn cost(panel: &Panel) -> String {
     let Some((first, last)) = panel.lines.first().zip(panel.columns.len().checked_sub(1)) else { return String::new() };
     let mut rows = String::new();
     for (at, line) in panel.lines.iter().enumerate().skip(1) {
@@ -117,7 +117,7 @@ fn price(panel: &Panel) -> String {
             Some(found) => words::verdict(found),
             None => "-".into(),
         };
-        let cells: Vec<String> = PRICE.iter().map(cell).collect();
+        let cells: Vec<String> = COST.iter().map(cell).collect();
         if cells.iter().any(|cell| cell != "-") {
             rows.push_str(&format!("| {} | {} |\n", code(&line.name()), cells.join(" | ")));
         }
@@ -126,9 +126,9 @@ fn price(panel: &Panel) -> String {
         return rows;
     }
     let at = words::column(panel.axis, panel.columns[last]);
-    let heads = PRICE.join(" | ");
+    let heads = COST.join(" | ");
     let first = code(&first.name());
-    format!("\nThe price at {at}, against {first}:\n\n| candidate | {heads} |\n|---|---|---|---|\n{rows}")
+    format!("\nThe cost at {at}, against {first}:\n\n| candidate | {heads} |\n|---|---|---|---|\n{rows}")
 }
 
 /// Where the memory is at the largest column: the parts of the process with the median resident memory.

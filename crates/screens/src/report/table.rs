@@ -5,7 +5,7 @@ mod ending;
 mod grid;
 mod names;
 mod narrow;
-mod price;
+mod cost;
 
 use comfy_table::{Attribute, Cell, Color};
 use textwrap::core::display_width;
@@ -131,7 +131,7 @@ fn full(findings: &Findings, look: &TerminalStyle) -> String {
         out.push_str(&heading(section, look));
         if section.is_program() {
             let metrics: Vec<&Metric> = section.about.metrics.iter().collect();
-            section.panels.iter().for_each(|panel| out.push_str(&price::figures(panel, &metrics, "", look)));
+            section.panels.iter().for_each(|panel| out.push_str(&cost::figures(panel, &metrics, "", look)));
             out.push_str(&format!("{}\n", wrapped(&figures::meanings(section), look)));
             section.panels.iter().for_each(|panel| out.push_str(&anatomy::anatomy(panel, look)));
             out.push('\n');
@@ -184,7 +184,7 @@ fn whole(panel: &Panel, look: &TerminalStyle) -> String {
         out.push_str(&format!("\n{}\n{}\n", bold(&wrapped(&title, look), look), rest(panel, look)));
     }
     out.push_str(&verdicts(panel, look));
-    out.push_str(&price::price(panel, look));
+    out.push_str(&cost::cost(panel, look));
     out.push_str(&anatomy::anatomy(panel, look));
     out.push('\n');
     out

@@ -28,7 +28,7 @@ fn text(program: &StartableProgram, command: &[String]) -> String {
     let mut item =
         |question: &str, begin: CommandLine| out.push_str(&format!("{question}\n  {}\n", begin.words(command)));
     if preloads {
-        item("Which allocator needs the least memory, at which price?", CommandLine::new("allocanary run --"));
+        item("Which allocator needs the least memory, at what cost?", CommandLine::new("allocanary run --"));
         item(
             "Which settings are best? (some minutes; it ends with the lines to paste)",
             CommandLine::new("allocanary tune --"),

@@ -267,7 +267,7 @@ pub fn decided(found: &Searched, job: &TuneFacts) -> Decided {
     let candidate = best.map_or(&found.present, |best| &best.candidate);
     let estimate =
         found.group(candidate).and_then(|group| MedianEstimate::of(group.values_of(&found.goal.objective.name)));
-    let price = best.map_or(&[][..], |best| &best.guards);
+    let cost = best.map_or(&[][..], |best| &best.guards);
     let guards = found.goal.guards.iter();
     let chosen = Chosen {
         candidate: candidate.to_string(),
@@ -275,7 +275,7 @@ pub fn decided(found: &Searched, job: &TuneFacts) -> Decided {
         metric: found.goal.objective.clone(),
         figure: estimate.map(|estimate| estimate.median),
         saving: best.map(|best| best.objective),
-        price: price.iter().map(|(name, compared, _)| (name.to_string(), *compared)).collect(),
+        cost: cost.iter().map(|(name, compared, _)| (name.to_string(), *compared)).collect(),
         within: guards.map(|guard| (guard.metric.name.to_string(), guard.share)).collect(),
     };
     Decided { text: recommendation(found, job), lines: lines(found), chosen: Some(chosen) }
@@ -443,7 +443,7 @@ mod tests {
             (chosen.candidate.as_str(), chosen.against.as_str()),
             ("jemalloc:narenas=1,tcache=false", "jemalloc")
         );
-        assert_eq!((chosen.price.len(), chosen.within.len(), decided.text == text), (2, 2, true));
+        assert_eq!((chosen.cost.len(), chosen.within.len(), decided.text == text), (2, 2, true));
         assert_eq!(decided.lines[0], "Dockerfile  ENV _RJEM_MALLOC_CONF=narenas:1,tcache:false");
     }
 

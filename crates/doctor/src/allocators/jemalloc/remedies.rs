@@ -52,7 +52,7 @@ pub(super) fn remedies(case: &Case, subject: &Subject, heap: &Heap) -> Vec<Remed
         who: Who::OperatorRestart,
         gives: Gives::Bound { bytes: if fewer { kept + rest } else { kept } },
         evidence: evidence.join(" "),
-        price: if fewer { "threads wait for each other if they allocate much".into() } else { String::new() },
+        cost: if fewer { "threads wait for each other if they allocate much".into() } else { String::new() },
         lines: case.lines(&advice),
     }]
 }

@@ -20,7 +20,7 @@ pub(super) fn remedies(case: &Case, subject: &Subject, heap: &Heap) -> Vec<Remed
         gives: Gives::Bound { bytes },
         evidence: "With huge pages a thread's heap takes 2 MiB at a time. What it would take without them cannot be told from a reading."
             .into(),
-        price: "more page faults, and more misses of the table of pages".into(),
+        cost: "more page faults, and more misses of the table of pages".into(),
         lines: case.lines(&advice),
     }]
 }

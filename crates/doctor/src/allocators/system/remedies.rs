@@ -41,7 +41,7 @@ fn thread_idle(case: &Case, subject: &Subject, heap: &Heap) -> Option<Remedy> {
             "Of what is free now no more than one call gives; less if threads wait outside of the C library. This line prints \
                    what to paste."
                 .into(),
-        price: "one page fault for each page that is needed again".into(),
+        cost: "one page fault for each page that is needed again".into(),
         lines,
     })
 }
@@ -68,7 +68,7 @@ fn arenas(case: &Case, subject: &Subject, heap: &Heap) -> Option<Remedy> {
             Bytes(beyond),
             Bytes(heap.resident)
         ),
-        price: "threads wait for each other if they allocate much".into(),
+        cost: "threads wait for each other if they allocate much".into(),
         lines: case.lines(&advice),
     })
 }

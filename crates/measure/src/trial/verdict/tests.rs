@@ -63,9 +63,9 @@ fn traffic_that_could_be_the_reason_takes_the_word() {
     assert_eq!(less.word, TrialWord::Undecided);
     assert!(less.doubts[0].contains("used 0.200 processors, the others 0.500"), "{less:?}");
     assert!(less.effect.is_some(), "the interval is told");
-    let price = told(usual(60.0, 0.9), "deploy/web");
-    assert_eq!(price.word, TrialWord::Better, "less memory with more work is no chance");
-    assert!(price.notes.iter().any(|note| note.contains("They differ")), "{price:?}");
+    let cost = told(usual(60.0, 0.9), "deploy/web");
+    assert_eq!(cost.word, TrialWord::Better, "less memory with more work is no chance");
+    assert!(cost.notes.iter().any(|note| note.contains("They differ")), "{cost:?}");
     assert_eq!(told(usual(100.0, 0.9), "deploy/web").word, TrialWord::Undecided, "more work may hide a saving");
 }
 

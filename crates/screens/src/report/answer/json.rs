@@ -30,9 +30,9 @@ pub(super) fn of_panel(section: &StudySection, panel: &Panel, found: &Recommenda
         RecommendedStep::NoFirst => ("no_first", None),
     };
     let saving = found.line().and_then(|line| found.saving(panel, line)).map(compared);
-    let price: Map<String, Value> = match found.choice {
+    let cost: Map<String, Value> = match found.choice {
         RecommendedStep::Take(line) => {
-            found.price(panel, line).into_iter().map(|(name, one)| (name.into(), compared(one))).collect()
+            found.cost(panel, line).into_iter().map(|(name, one)| (name.into(), compared(one))).collect()
         }
         _ => Map::new(),
     };
@@ -42,7 +42,7 @@ pub(super) fn of_panel(section: &StudySection, panel: &Panel, found: &Recommenda
         "study": section.name, "panel": panel.title, "axis": panel.axis.name(), "at": panel.columns[found.column],
         "choice": choice, "candidate": candidate, "missing": missing,
         "metric": found.metric.name, "unit": found.metric.unit.name(), "figure": figure,
-        "against": panel.lines[0].name(), "saving": saving, "price": price,
+        "against": panel.lines[0].name(), "saving": saving, "cost": cost,
         "tolerance": limits(&section.within),
         "left_out": failing,
     }))
@@ -50,14 +50,14 @@ pub(super) fn of_panel(section: &StudySection, panel: &Panel, found: &Recommenda
 
 /// The facts of a search.
 pub(super) fn of_search(decided: &Decided) -> Map<String, Value> {
-    let Some(Chosen { candidate, against, metric, figure, saving, price, within }) = &decided.chosen else {
+    let Some(Chosen { candidate, against, metric, figure, saving, cost, within }) = &decided.chosen else {
         return object(json!({ "choice": "search" }));
     };
-    let price: Map<String, Value> = price.iter().map(|(name, one)| (name.clone(), compared(one))).collect();
+    let cost: Map<String, Value> = cost.iter().map(|(name, one)| (name.clone(), compared(one))).collect();
     object(json!({
         "choice": if candidate == against { "keep" } else { "take" }, "candidate": candidate,
         "metric": metric.name, "unit": metric.unit.name(), "figure": figure,
-        "against": against, "saving": saving.as_ref().map(compared), "price": price, "tolerance": limits(within),
+        "against": against, "saving": saving.as_ref().map(compared), "cost": cost, "tolerance": limits(within),
     }))
 }
 

@@ -1,4 +1,4 @@
-//! The answer, before anything else: what to take, its figure, its price, and the lines that configure a program accordingly. In:
+//! The answer, before anything else: what to take, its figure, its cost, and the lines that configure a program accordingly. In:
 //! findings. Out: a section; empty without an answer.
 
 use maud::{Markup, html};
@@ -39,7 +39,7 @@ fn figures(findings: &Findings) -> Markup {
                 span { (found.metric.name) ", instead of " (figure(0)) " with " code { (candidate(&panel.lines[0].name())) } }
             }
             @if let Some(saving) = found.saving(panel, at) { (change(&found.metric.name, saving)) }
-            @for (name, price) in found.price(panel, at) { (change(name, price)) }
+            @for (name, cost) in found.cost(panel, at) { (change(name, cost)) }
         }
     }
 }

@@ -43,7 +43,7 @@ pub fn section(
                 (tables::memory(panel, names))
                 (tables::verdicts(panel, names))
             }
-            (tables::price(panel, names))
+            (tables::cost(panel, names))
             (tables::allocator_counters(panel, names))
             (tables::everything(panel, metrics, names))
         }

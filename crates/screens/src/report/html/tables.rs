@@ -1,4 +1,4 @@
-//! The tables of a panel: memory, verdicts, price, the allocator's counters, and every figure. In: a panel. Out: HTML.
+//! The tables of a panel: memory, verdicts, cost, the allocator's counters, and every figure. In: a panel. Out: HTML.
 
 use maud::{Markup, html};
 
@@ -6,7 +6,7 @@ use super::names::CandidateLabels;
 use crate::draw::markup::{candidate, prose};
 use crate::report::words::{self, PER_REQUESTED};
 use allocanary_measure::metrics::{Metric, Metrics, metric_of_all};
-use allocanary_measure::summary::{CandidatePoints, GroupComparison, MedianEstimate, PRICE, Panel, Point, Verdict};
+use allocanary_measure::summary::{CandidatePoints, GroupComparison, MedianEstimate, COST, Panel, Point, Verdict};
 
 /// Resident memory when idle, candidates by columns.
 pub fn memory(panel: &Panel, names: &CandidateLabels) -> Markup {
@@ -51,13 +51,13 @@ pub fn verdicts(panel: &Panel, names: &CandidateLabels) -> Markup {
 }
 
 /// Time and work at the largest column, compared with the first candidate.
-pub fn price(panel: &Panel, names: &CandidateLabels) -> Markup {
+pub fn cost(panel: &Panel, names: &CandidateLabels) -> Markup {
     let Some((first, last)) = panel.lines.first().zip(panel.columns.len().checked_sub(1)) else { return html! {} };
     let known = |metric: &&str| {
         let mut here = panel.comparisons_in(metric).filter(|(_, at, _)| *at == last);
         here.any(|(_, _, comparison)| comparison.n.0.min(comparison.n.1) > 0)
     };
-    let metrics: Vec<&str> = PRICE.into_iter().filter(known).collect();
+    let metrics: Vec<&str> = COST.into_iter().filter(known).collect();
     let cell = |line: usize, metric: &str| {
         let found = panel.comparison(metric, line, last).filter(|found| found.n.0.min(found.n.1) > 0);
         found.map_or(html! { td { "-" } }, verdict)
@@ -65,7 +65,7 @@ pub fn price(panel: &Panel, names: &CandidateLabels) -> Markup {
     let rows = panel.lines.iter().enumerate().skip(1);
     let rows = rows.map(|(at, line)| (names.marked(at, line), metrics.iter().map(|metric| cell(at, metric)).collect()));
     let at = words::column(panel.axis, panel.columns[last]);
-    let title = html! { "The price at " (at) ", against " code { (candidate(&first.name())) } };
+    let title = html! { "The cost at " (at) ", against " code { (candidate(&first.name())) } };
     let note = "Change of what less memory may be paid with: operations in a second, the duration that 99 % of them \
                 stay within, processor time.";
     table(title, note, &metrics.iter().map(|metric| metric.to_string()).collect::<Vec<_>>(), rows.collect())

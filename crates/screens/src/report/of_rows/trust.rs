@@ -310,7 +310,7 @@ fn a_busy_machine_is_told_with_its_figures_and_small_differences_are_not_judged(
 }
 
 #[test]
-fn a_report_ends_with_its_answer_and_price_on_the_last_screen() {
+fn a_report_ends_with_its_answer_and_cost_on_the_last_screen() {
     let rows = changed(|row| {
         // The candidate with the least memory has slowest operations that take three times as long as the first
         // candidate's.
@@ -330,7 +330,7 @@ fn a_report_ends_with_its_answer_and_price_on_the_last_screen() {
         "{out}"
     );
     let end = lines[answer..].join(" ");
-    let said = "At 16 threads take jemalloc:narenas=1: it has the least resident, 18.2 MiB (better -40 % [-41, -39] against system); its price: \
+    let said = "At 16 threads take jemalloc:narenas=1: it has the least resident, 18.2 MiB (better -40 % [-41, -39] against system); its cost: \
                 throughput equal, p99 worse 3.0x, cpu equal.";
     assert!(end.contains(said) && end.contains("Linux 6.1.0"), "{end}");
 
@@ -350,26 +350,26 @@ fn a_report_ends_with_its_answer_and_price_on_the_last_screen() {
     assert!(end.contains("more: see the tables above.") && end.contains("more builds or hosts: see"), "{end}");
 }
 
-/// Memory has verdicts by column. The metrics of the price have verdicts at the largest column.
+/// Memory has verdicts by column. The metrics of the cost have verdicts at the largest column.
 #[test]
-fn the_price_has_intervals_and_verdicts() {
+fn the_cost_has_intervals_and_verdicts() {
     let rows = changed(|_| true);
     let table = report(&rows, "table");
-    let price = table.split("server: time and work at 16 threads").nth(1).unwrap_or_else(|| panic!("{table}"));
-    let price = price.split("server:live").next().unwrap();
-    assert!(price.contains("n=5, and against") && price.contains("22.1 k/s [21.7, 22.2]"), "{price}");
-    let head: Vec<&str> = price.lines().find(|line| line.contains("candidate")).unwrap().split_whitespace().collect();
+    let cost = table.split("server: time and work at 16 threads").nth(1).unwrap_or_else(|| panic!("{table}"));
+    let cost = cost.split("server:live").next().unwrap();
+    assert!(cost.contains("n=5, and against") && cost.contains("22.1 k/s [21.7, 22.2]"), "{cost}");
+    let head: Vec<&str> = cost.lines().find(|line| line.contains("candidate")).unwrap().split_whitespace().collect();
     assert_eq!(head, ["candidate", "throughput", "p99", "cpu"]);
     // The text below the table contains verdicts too.
-    let cells = price.split("\nUndecided: ").next().unwrap();
+    let cells = cost.split("\nUndecided: ").next().unwrap();
     let count = |text: &str| cells.matches(text).count();
-    assert_eq!(count("equal") + count("undecided"), 6, "two candidates, three metrics: {price}");
-    assert_eq!(count("["), 1 + 9 + 6, "the title's, three candidates' figures, verdicts: {price}");
+    assert_eq!(count("equal") + count("undecided"), 6, "two candidates, three metrics: {cost}");
+    assert_eq!(count("["), 1 + 9 + 6, "the title's, three candidates' figures, verdicts: {cost}");
     let markdown = report(&rows, "markdown");
-    let title = "The price at 16 threads, against `system`:\n\n| candidate | throughput | p99 | cpu |";
+    let title = "The cost at 16 threads, against `system`:\n\n| candidate | throughput | p99 | cpu |";
     assert!(markdown.contains(title), "{markdown}");
     let page = report(&rows, "html");
-    assert!(page.contains("The price at 16 threads, against <code>system</code>"), "{page}");
+    assert!(page.contains("The cost at 16 threads, against <code>system</code>"), "{page}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use super::{CandidateName, figure};
 use crate::draw::Picture;
 use crate::report::words;
 use allocanary_measure::metrics::{Better, Metric, metric_of_all};
-use allocanary_measure::summary::{MedianEstimate, PRICE, Panel, StudySection};
+use allocanary_measure::summary::{MedianEstimate, COST, Panel, StudySection};
 use allocanary_text::units::Unit;
 
 /// The maximum of pictures in one panel.
@@ -20,7 +20,7 @@ pub fn all(section: &StudySection, panel: &Panel, taken: Option<usize>, named: C
     let mut metrics: Vec<&Metric> =
         section.about.metrics.iter().filter(|metric| metric.better != Better::Neither).collect();
     if metrics.is_empty() {
-        metrics.extend(["resident"].into_iter().chain(PRICE).map(|name| -> &Metric { metric_of_all(name) }));
+        metrics.extend(["resident"].into_iter().chain(COST).map(|name| -> &Metric { metric_of_all(name) }));
     }
     metrics.into_iter().filter_map(|metric| bars(panel, metric, taken, named)).take(MOST).collect()
 }

@@ -16,11 +16,11 @@ const PAID_WITH: [&str; 6] = ["throughput", "wall", "time", "per_op", "p99", "cp
 /// With more candidates than this, the points have numbers instead of names.
 const MOST_NAMES: usize = 14;
 
-/// A candidate with its memory and its price.
+/// A candidate with its memory and its cost.
 struct Dot {
     candidate: usize,
     memory: MedianEstimate,
-    price: MedianEstimate,
+    cost: MedianEstimate,
 }
 
 /// Memory against throughput or time at one column. The memory is the metric that decides, or else the resident memory when idle or
@@ -32,29 +32,29 @@ pub fn memory(section: &StudySection, panel: &Panel, column: usize) -> Option<Pi
     // The metrics that the study names come first: the throughput of a program that ends is only the inverse of its
     // time.
     let is_shown = |name: &&str| section.about.metrics.iter().any(|metric| metric.name == *name);
-    let prices = PAID_WITH.iter().filter(|name| is_shown(name)).chain(&PAID_WITH).map(|name| metric_of_all(name));
-    let prices: Vec<&Metric> = prices.collect();
-    let pairs = memories.iter().flat_map(|memory| prices.iter().map(move |price| (*memory, *price)));
-    let (memory, price, dots) = pairs
-        .map(|(memory, price)| (memory, price, dots(panel, column, memory, price)))
+    let costs = PAID_WITH.iter().filter(|name| is_shown(name)).chain(&PAID_WITH).map(|name| metric_of_all(name));
+    let costs: Vec<&Metric> = costs.collect();
+    let pairs = memories.iter().flat_map(|memory| costs.iter().map(move |cost| (*memory, *cost)));
+    let (memory, cost, dots) = pairs
+        .map(|(memory, cost)| (memory, cost, dots(panel, column, memory, cost)))
         .find(|(_, _, dots)| dots.len() > 1)?;
     let values = |of: &dyn Fn(&Dot) -> MedianEstimate| -> Vec<f64> {
         dots.iter().map(of).flat_map(|one| [one.low, one.median, one.high]).collect()
     };
     let scales = Scales {
         memory: AxisScale::close(memory.unit, &values(&|dot| dot.memory)),
-        price: AxisScale::close(price.unit, &values(&|dot| dot.price)),
-        more_is_better: price.better == Better::Higher,
+        cost: AxisScale::close(cost.unit, &values(&|dot| dot.cost)),
+        more_is_better: cost.better == Better::Higher,
     };
-    let gain = |dot: &Dot| if scales.more_is_better { dot.price.median } else { -dot.price.median };
+    let gain = |dot: &Dot| if scales.more_is_better { dot.cost.median } else { -dot.cost.median };
     let best = front(&dots.iter().map(|dot| (dot.memory.median, gain(dot))).collect::<Vec<_>>());
-    let title = title(panel, column, price);
+    let title = title(panel, column, cost);
     let is_numbered = dots.len() > MOST_NAMES;
     let texts: Vec<String> = dots
         .iter()
         .map(|dot| if is_numbered { (dot.candidate + 1).to_string() } else { panel.lines[dot.candidate].name() })
         .collect();
-    let drawing = Canvas::paint(&title, |canvas| draw(canvas, &scales, &dots, &best, &texts, name(price)));
+    let drawing = Canvas::paint(&title, |canvas| draw(canvas, &scales, &dots, &best, &texts, name(cost)));
     let caption = format!(
         "Further down is less memory ({}), further {} {}. The thin lines are 95 % intervals. No candidate beats those on the \
          broken line in both: {}.{}",
@@ -67,17 +67,17 @@ pub fn memory(section: &StudySection, panel: &Panel, column: usize) -> Option<Pi
     Some(Picture { title, drawing, caption, is_numbered })
 }
 
-fn dots(panel: &Panel, column: usize, memory: &Metric, price: &Metric) -> Vec<Dot> {
+fn dots(panel: &Panel, column: usize, memory: &Metric, cost: &Metric) -> Vec<Dot> {
     let dot = |(candidate, line)| {
-        let (memory, price) = (figure(line, column, &memory.name)?, figure(line, column, &price.name)?);
-        Some(Dot { candidate, memory, price })
+        let (memory, cost) = (figure(line, column, &memory.name)?, figure(line, column, &cost.name)?);
+        Some(Dot { candidate, memory, cost })
     };
     panel.lines.iter().enumerate().filter_map(dot).collect()
 }
 
 /// `Memory against throughput at 16 threads`.
-fn title(panel: &Panel, column: usize, price: &Metric) -> String {
-    let against = match &*price.name {
+fn title(panel: &Panel, column: usize, cost: &Metric) -> String {
+    let against = match &*cost.name {
         "throughput" => "throughput",
         "cpu" => "processor time",
         "p99" => "latency",
@@ -90,8 +90,8 @@ fn title(panel: &Panel, column: usize, price: &Metric) -> String {
 }
 
 /// The name of the horizontal axis.
-fn name(price: &Metric) -> &'static str {
-    match &*price.name {
+fn name(cost: &Metric) -> &'static str {
+    match &*cost.name {
         "throughput" => "operations a second",
         "wall" => "time from start to end, or of the load",
         "time" => "time in which the operations were done",
@@ -103,13 +103,13 @@ fn name(price: &Metric) -> &'static str {
 
 struct Scales {
     memory: AxisScale,
-    price: AxisScale,
+    cost: AxisScale,
     more_is_better: bool,
 }
 
 impl Scales {
-    fn place(&self, memory: f64, price: f64) -> (f64, f64) {
-        Canvas::place(self.price.share(price), self.memory.share(memory))
+    fn place(&self, memory: f64, cost: f64) -> (f64, f64) {
+        Canvas::place(self.cost.share(cost), self.memory.share(memory))
     }
 
     /// The place on a sheet whose right side is always the better side.
@@ -119,16 +119,16 @@ impl Scales {
 }
 
 fn draw(canvas: &Canvas, scales: &Scales, dots: &[Dot], best: &[usize], texts: &[String], axis: &str) {
-    canvas.level(&scales.price, axis);
+    canvas.level(&scales.cost, axis);
     canvas.upright(&scales.memory);
-    let places: Vec<(f64, f64)> = dots.iter().map(|dot| scales.place(dot.memory.median, dot.price.median)).collect();
+    let places: Vec<(f64, f64)> = dots.iter().map(|dot| scales.place(dot.memory.median, dot.cost.median)).collect();
     let corners: Vec<(f64, f64)> = best.iter().map(|at| scales.turned(places[*at])).collect();
     let edge: Vec<(f64, f64)> = stairs(&corners).into_iter().map(|place| scales.turned(place)).collect();
     canvas.dashes(&edge, palette::MUTED, 1.5);
-    for Dot { candidate, memory, price } in dots {
+    for Dot { candidate, memory, cost } in dots {
         let color = palette::color(*candidate);
-        canvas.thin(&[scales.place(memory.low, price.median), scales.place(memory.high, price.median)], color);
-        canvas.thin(&[scales.place(memory.median, price.low), scales.place(memory.median, price.high)], color);
+        canvas.thin(&[scales.place(memory.low, cost.median), scales.place(memory.high, cost.median)], color);
+        canvas.thin(&[scales.place(memory.median, cost.low), scales.place(memory.median, cost.high)], color);
     }
     let labels = labels::place(&places, texts);
     for (label, place) in labels.iter().zip(&places).filter(|(label, _)| label.is_far) {

@@ -1,16 +1,16 @@
-//! The price of a panel's memory. In: a panel. Out: a table of time and work.
+//! The cost of a panel's memory. In: a panel. Out: a table of time and work.
 
 use comfy_table::Cell;
 
 use super::{Grid, bold, broken, painted, wrapped};
 use crate::report::words;
 use allocanary_measure::metrics::{Metric, metric_of_all};
-use allocanary_measure::summary::{CandidatePoints, PRICE, Panel};
+use allocanary_measure::summary::{CandidatePoints, COST, Panel};
 use allocanary_text::outside::TerminalStyle;
 
 /// Time and work at the largest column: figures, and below them verdicts compared with the first candidate.
-pub fn price(panel: &Panel, look: &TerminalStyle) -> String {
-    figures(panel, &PRICE.map(metric_of_all), "time and work at ", look)
+pub fn cost(panel: &Panel, look: &TerminalStyle) -> String {
+    figures(panel, &COST.map(metric_of_all), "time and work at ", look)
 }
 
 /// Figures in some metrics at the largest column, and below them verdicts compared with the first candidate.
