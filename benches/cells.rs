@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use allocanary_measure::summary::stats::median;
 use allocanary_rows::Cell;
-use allocanary_rows::Phase;
+use allocanary_rows::Moment;
 use allocanary_rows::job::Job;
 use allocanary_rows::provenance::Build;
 use allocanary_rows::sample::Sample;
@@ -115,7 +115,7 @@ fn sample(roster: &Roster, cell: &Cell) -> Sample {
 }
 
 fn outside_us(sample: &Sample) -> Option<f64> {
-    let inside = sample.answer.as_ref()?.worker_us;
+    let inside = sample.measured.as_ref()?.worker_us;
     Some(sample.wall_us.saturating_sub(inside) as f64)
 }
 
@@ -133,8 +133,8 @@ fn at_start(roster: &Roster, hello: &Path, cell: &Cell) -> (f64, f64) {
     for _ in 0..ROUNDS {
         let ended = run_child(&child, &NEVER).expect("the hello-world program was just built");
         hellos.extend(String::from_utf8_lossy(&ended.output).trim().parse::<f64>());
-        let answer = sample(roster, cell).answer.expect("a cell without an error has an answer");
-        cells.extend(answer.reading("resident_bytes", Phase::Start).map(|bytes| bytes as f64));
+        let answer = sample(roster, cell).measured.expect("a cell without an error has an answer");
+        cells.extend(answer.reading("resident_bytes", Moment::Start).map(|bytes| bytes as f64));
     }
     (median(&cells).unwrap_or(f64::NAN), median(&hellos).unwrap_or(f64::NAN))
 }
@@ -153,8 +153,8 @@ fn write_rows(path: &Path, real: &Sample, count: u32, repeats: u32) -> u64 {
         row.cell.job = Job::workload(&workload, 1 << (group / CANDIDATES % 8));
         row.cell.repeat = number % repeats;
         row.cell.place = group % CANDIDATES;
-        let answer = row.answer.as_mut().expect("a real row has an answer");
-        answer.clone_from(real.answer.as_ref().expect("a real row has an answer"));
+        let answer = row.measured.as_mut().expect("a real row has an answer");
+        answer.clone_from(real.measured.as_ref().expect("a real row has an answer"));
         let mut vary = |value: &mut u64| *value += rng.below(1 + *value as usize / 16) as u64;
         answer.readings.values_mut().flatten().flatten().for_each(&mut vary);
         vary(&mut answer.active_ns);

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use allocanary_rows::Cell;
-use allocanary_rows::Phase;
+use allocanary_rows::Moment;
 use allocanary_rows::job::Job;
 use allocanary_study::session::{Linked, Roster, Session};
 use criterion::measurement::{Measurement, ValueFormatter};
@@ -76,7 +76,7 @@ fn resident(session: &Session, allocator: &str, threads: u32, repeat: u32) -> u6
     let mut resident = None;
     let row = |sample: &allocanary_rows::sample::Sample| {
         assert!(sample.error.is_none(), "{}: {:?}", sample.cell.title(), sample.error);
-        resident = sample.answer.as_ref().and_then(|answer| answer.reading("resident_bytes", Phase::Idle));
+        resident = sample.measured.as_ref().and_then(|answer| answer.reading("resident_bytes", Moment::Idle));
         Ok(())
     };
     session.run(&[cell], row).expect("the row is not written anywhere");

@@ -88,7 +88,7 @@ fn own_seconds(child: &Child) -> Option<f64> {
 fn watched(out: &Path) -> f64 {
     let rows = std::fs::read_to_string(out.join("samples.jsonl")).expect("a run has rows");
     let sample: Sample = serde_json::from_str(rows.lines().next().expect("a row")).expect("a row of this build");
-    let answer = sample.answer.unwrap_or_else(|| panic!("the run failed: {rows}"));
+    let answer = sample.measured.unwrap_or_else(|| panic!("the run failed: {rows}"));
     let last = |name: &str| answer.readings[name].iter().rev().flatten().next().copied().unwrap_or(0);
     (last("user_us") + last("system_us")) as f64 / 1e6
 }

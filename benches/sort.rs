@@ -81,7 +81,7 @@ fn one(place: &str, by: &str, records: u64) -> [f64; COLUMNS.len()] {
             }
             most
         });
-        let [append, sort, iterate] = phases(place, by, records);
+        let [append, sort, iterate] = moments(place, by, records);
         let used = usage();
         done.store(true, Ordering::Relaxed);
         let anonymous = watch.join().expect("the watch reads a file") as f64;
@@ -91,7 +91,7 @@ fn one(place: &str, by: &str, records: u64) -> [f64; COLUMNS.len()] {
     })
 }
 
-fn phases(place: &str, by: &str, records: u64) -> [f64; 3] {
+fn moments(place: &str, by: &str, records: u64) -> [f64; 3] {
     let folder = std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from);
     let map_after = (place == "mapped").then_some(MAP_AFTER);
     let options = Options { record_length: Some(16), map_after, folder, threads: 2, ..Options::default() };

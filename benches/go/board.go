@@ -1,4 +1,4 @@
-// The board records the readings of all phases, under the names that allocanary's meters give them. In: this process.
+// The board records the readings of all moments, under the names that allocanary's meters give them. In: this process.
 // Out: a column for each reading.
 package main
 
@@ -12,7 +12,7 @@ import (
 )
 
 type board struct {
-	phases   []string
+	moments  []string
 	live     []uint64
 	readings []map[string]int64
 	heap     []metrics.Sample
@@ -32,9 +32,9 @@ func newBoard() *board {
 	return board
 }
 
-// mark reads all meters. Before the phase `purged` the runtime collects and gives back what it can.
-func (board *board) mark(phase string, liveBytes uint64) {
-	if phase == "purged" {
+// mark reads all meters. Before the moment `purged` the runtime collects and gives back what it can.
+func (board *board) mark(moment string, liveBytes uint64) {
+	if moment == "purged" {
 		debug.FreeOSMemory()
 	}
 	readings := map[string]int64{}
@@ -51,7 +51,7 @@ func (board *board) mark(phase string, liveBytes uint64) {
 	fields(readings, "/proc/self/smaps_rollup", map[string]string{
 		"Rss:": "smaps_resident_bytes", "Pss:": "pss_bytes", "LazyFree:": "lazy_free_bytes", "AnonHugePages:": "anonymous_huge_bytes",
 	})
-	board.phases = append(board.phases, phase)
+	board.moments = append(board.moments, moment)
 	board.live = append(board.live, liveBytes)
 	board.readings = append(board.readings, readings)
 }
@@ -98,7 +98,7 @@ func fields(readings map[string]int64, path string, names map[string]string) {
 	}
 }
 
-// byName is a column for each reading that any phase has; null if the meter had no value.
+// byName is a column for each reading that any moment has; null if the meter had no value.
 func (board *board) byName() map[string][]*int64 {
 	columns := map[string][]*int64{}
 	for at, readings := range board.readings {

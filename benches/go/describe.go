@@ -51,9 +51,9 @@ type workload struct {
 	about      string
 	operation  string
 	parameters []parameter
-	// seconds is how long one cell takes with the defaults, without its idle phases. The field after it names the
+	// seconds is how long one cell takes with the defaults, without its idle moments. The field after it names the
 	// parameter, or the sum of parameters, with which this time grows. rests names the parameter that is the number of
-	// idle phases.
+	// idle moments.
 	seconds   float64
 	growsWith []string
 	rests     string

@@ -18,7 +18,7 @@ import (
 // protocol is the version of the messages and of the rows.
 const protocol = 1
 
-// The fields of a cell that this program reads. The answer contains the cell unchanged.
+// The fields of a cell that this program reads. The row contains the cell unchanged.
 type cell struct {
 	Settings map[string]string `json:"settings"`
 	Workload string            `json:"workload"`
@@ -29,15 +29,15 @@ type cell struct {
 type sample struct {
 	Schema     int             `json:"schema"`
 	Cell       json.RawMessage `json:"cell"`
-	Answer     *answer         `json:"answer,omitempty"`
+	Measured   *measured       `json:"measured,omitempty"`
 	Error      *failure        `json:"error,omitempty"`
 	Provenance provenance      `json:"provenance"`
 }
 
-type answer struct {
+type measured struct {
 	Version        string              `json:"version"`
 	Found          map[string]string   `json:"found,omitempty"`
-	Phases         []string            `json:"phases"`
+	Moments        []string            `json:"moments"`
 	RequestedBytes []uint64            `json:"requested_bytes"`
 	Readings       map[string][]*int64 `json:"readings"`
 	Operations     uint64              `json:"operations"`
@@ -104,7 +104,7 @@ func run(board *board, text []byte, started time.Time) ([]byte, error) {
 		if done, err = load.run(setup); err == nil {
 			found := settingsFound(asked.Settings)
 			row.Error = mismatch(asked.Settings, found)
-			row.Answer = board.answer(done, setup, found)
+			row.Measured = board.measured(done, setup, found)
 			runtime.KeepAlive(ballast)
 			row.Answer.WorkerUs = time.Since(started).Microseconds()
 		}
@@ -116,11 +116,11 @@ func run(board *board, text []byte, started time.Time) ([]byte, error) {
 	return json.Marshal(row)
 }
 
-func (board *board) answer(done outcome, setup *setup, found map[string]string) *answer {
-	return &answer{
+func (board *board) measured(done outcome, setup *setup, found map[string]string) *measured {
+	return &measured{
 		Version:        runtime.Version(),
 		Found:          found,
-		Phases:         board.phases,
+		Moments:        board.moments,
 		RequestedBytes: board.live,
 		Readings:       board.byName(),
 		Operations:     done.operations,

@@ -51,5 +51,5 @@ of redis-server redis resident --program "$programs/redis.toml"
 printf '\n| candidate | version | rows | proven |\n|---|---|--:|--:|\n'
 cat "$out"/*/samples.jsonl | jq -rs '
     map(select(.cell)) | group_by(.cell.candidate)[] |
-    (map(select(.error == null and (.answer.unproven // {}) == {})) | length) as $proven |
-    "| `\(.[0].cell.candidate)` | \(map(.answer.version // empty) | unique | join(", ")) | \(length) | \($proven) |"'
+    (map(select(.error == null and (.measured.unproven // {}) == {})) | length) as $proven |
+    "| `\(.[0].cell.candidate)` | \(map(.measured.version // empty) | unique | join(", ")) | \(length) | \($proven) |"'

@@ -27,7 +27,7 @@ for kind in slow busy; do
             row+=("$(mib "$held")")
         done
         "$allocanary" replay "$trace" --candidates system --repeats 1 --out-dir "$folder/replay" >/dev/null 2>&1
-        held=$(jq -s '.[0].answer | (.phases | index("idle")) as $idle | .readings.allocator_allocated_bytes[$idle]' "$folder/replay/samples.jsonl")
+        held=$(jq -s '.[0].measured | (.moments | index("idle")) as $idle | .readings.allocator_allocated_bytes[$idle]' "$folder/replay/samples.jsonl")
         row+=("$(mib "$held")")
         printf '%7s  %-5s  %6s  %6s  %6s  %6s\n' "$threads" "$kind" "${row[@]}"
     done

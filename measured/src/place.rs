@@ -10,7 +10,7 @@ use std::sync::Arc;
 use allocanary_rows::Cell;
 use allocanary_rows::description::Description;
 use allocanary_rows::job::Job;
-use allocanary_rows::sample::{CellAnswer, Sample};
+use allocanary_rows::sample::{Measured, Sample};
 use tempfile::TempDir;
 
 use crate::problem::Problem;
@@ -66,7 +66,7 @@ impl Place {
     }
 
     /// A function that runs a cell in a fresh process each time. An answer with an error is a problem.
-    pub fn answers(&self, cell: Cell) -> Result<impl Fn() -> Result<CellAnswer, Problem> + use<>, Problem> {
+    pub fn answers(&self, cell: Cell) -> Result<impl Fn() -> Result<Measured, Problem> + use<>, Problem> {
         let program = self.binary(&format!("cell-{}", cell.allocator))?;
         let failed = |cell: &Cell, why: &dyn Display| Problem::Failed(format!("{}: {why}", cell.title()));
         let described = output(Command::new(&program).arg("describe").env_clear())?;
@@ -78,7 +78,7 @@ impl Place {
             let sample: Sample = fed(Command::new(&program).arg("run").env_clear().envs(&environment), &text)
                 .and_then(|answer| Ok(serde_json::from_slice(&answer)?))
                 .map_err(|error| failed(&cell, &error))?;
-            match (sample.error, sample.answer) {
+            match (sample.error, sample.measured) {
                 (None, Some(answer)) => Ok(answer),
                 (error, _) => Err(failed(&cell, &format_args!("wanted an answer, found the error {error:?}"))),
             }

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use allocanary_measure::summary::Anatomy;
 use allocanary_measure::summary::anatomy::Part;
-use allocanary_rows::Phase;
+use allocanary_rows::Moment;
 use allocanary_rows::Spec;
 use allocanary_rows::job::Job;
 use allocanary_study::session::find_shipped;
@@ -22,9 +22,9 @@ fn anatomy(candidate: &str, threads: u32) -> Anatomy {
     let spec = Spec::parse(candidate).unwrap();
     let cell = cell_with(&spec.name, "server:settle=1ms", &spec.settings);
     let answer = answer(&allocanary_rows::Cell { job: Job::workload("server:settle=1ms", threads), ..cell });
-    assert_eq!(answer.reading("part_files_bytes", Phase::Start), None, "it is read only when idle");
+    assert_eq!(answer.reading("part_files_bytes", Moment::Start), None, "it is read only when idle");
     let found = Anatomy::of(&answer, Some(threads)).expect("a cell of this build has the readings");
-    assert!(answer.reading("smaps_resident_bytes", Phase::Idle).is_some(), "the kernel's own sum");
+    assert!(answer.reading("smaps_resident_bytes", Moment::Idle).is_some(), "the kernel's own sum");
     found
 }
 
@@ -62,9 +62,9 @@ fn a_replay_has_the_parts_and_its_reports_show_them() {
     let rows = samples(&folder.path().join("out"));
     assert_eq!(rows.len(), 5);
     for row in &rows {
-        let found =
-            Anatomy::of(row.answer.as_ref().unwrap(), row.cell.job.threads()).expect("the cells of a replay are ours");
-        assert!(found.is_divided && found.phase == Phase::Idle, "{}: {found:?}", row.cell.candidate);
+        let found = Anatomy::of(row.measured.as_ref().unwrap(), row.cell.job.threads())
+            .expect("the cells of a replay are ours");
+        assert!(found.is_divided && found.moment == Moment::Idle, "{}: {found:?}", row.cell.candidate);
         assert!((found.sum() - found.rss).abs() < 1.0, "{}: {found:?}", row.cell.candidate);
     }
     let table = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -79,20 +79,20 @@ fn a_replay_has_the_parts_and_its_reports_show_them() {
 
 #[test]
 fn a_program_has_its_parts_and_a_service_a_divided_heap() {
-    let of = |flags: &str, program: &[&str], phase: Phase| {
+    let of = |flags: &str, program: &[&str], moment: Moment| {
         let folder = tempdir().unwrap();
         let ran = run(folder.path(), &format!("--repeats 1 --candidates own jemalloc {flags}"), program);
         assert_eq!(ran.code, Some(0), "{ran:?}");
         for row in samples(&folder.path().join("out")) {
-            let answer = row.answer.as_ref().unwrap();
+            let answer = row.measured.as_ref().unwrap();
             let found = Anatomy::of(answer, row.cell.job.threads()).expect("it was looked at");
-            assert!(found.phase == phase && (found.sum() - found.rss).abs() < 1.0, "{found:?}");
+            assert!(found.moment == moment && (found.sum() - found.rss).abs() < 1.0, "{found:?}");
             assert!(found.get(Part::Files) > 0.0, "{found:?}");
             // How often a program that ends is read depends on how busy the machine is. A service is read when it is idle.
             let has = |part| found.get(part) > 0.0;
             assert!(found.is_divided && has(Part::Live) || !found.is_divided && has(Part::Unknown), "{found:?}");
-            assert!(found.is_divided || phase != Phase::Idle, "{found:?}");
-            assert!(answer.reading("peak_resident_bytes", phase).is_some());
+            assert!(found.is_divided || moment != Moment::Idle, "{found:?}");
+            assert!(answer.reading("peak_resident_bytes", moment).is_some());
         }
         // Sentences of a table are broken at the width of a terminal.
         let table = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -102,13 +102,13 @@ fn a_program_has_its_parts_and_a_service_a_divided_heap() {
     // machine it is small for a long time.
     let service = "trap 'kill $!; exit 0' TERM; sleep 600 & \
         until read -r pid name state rest < /proc/$!/stat && [ \"$name$state\" = '(sleep)S' ]; do :; done; echo up; wait";
-    let (table, _) = of("--ready line:up --settle 200ms", &["sh", "-c", service], Phase::Idle);
+    let (table, _) = of("--ready line:up --settle 200ms", &["sh", "-c", service], Moment::Idle);
     assert!(table.contains("where the memory is when idle (MiB)") && !table.contains("heap, not divided"), "{table}");
     if Command::new("python3").arg("--version").finish().is_err() {
         return skipped("no python3");
     }
     let held = "import time; held = bytearray(8 << 20); time.sleep(1.5)";
-    let (table, markdown) = of("", &["python3", "-c", held], Phase::Peak);
+    let (table, markdown) = of("", &["python3", "-c", held], Moment::Peak);
     let when = ["where the memory is near the peak (MiB)", "where the memory is in the largest reading (MiB)"];
     assert!(when.iter().any(|when| table.contains(when)), "{table}");
     assert!(markdown.contains("| files |"), "{markdown}");

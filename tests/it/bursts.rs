@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use allocanary_rows::Phase::{Filled, Idle, Purged, Start};
+use allocanary_rows::Moment::{Filled, Idle, Purged, Start};
 use allocanary_rows::sample::FailureKind;
 
 use super::support::{answer, cell, cell_with, reading, run_cell};
@@ -23,7 +23,7 @@ fn every_cycle_of_a_churn_is_a_mark() {
     for (allocator, threads) in [("system", 1), ("jemalloc", 2), ("mimalloc", 3)] {
         let answer = answer(&cell(allocator, CHURN, threads));
         let rests = answer.each("resident_bytes", Idle);
-        assert_eq!((rests.len(), answer.phases.len()), (5, 10));
+        assert_eq!((rests.len(), answer.moments.len()), (5, 10));
         for (rss, live) in rests {
             assert!(live <= 1 << 20 && live > 1 << 19, "{allocator}: {live} live after a cycle down to 1 MiB");
             assert!(rss >= live, "{allocator}: {rss} resident, {live} live");

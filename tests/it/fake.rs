@@ -49,7 +49,7 @@ panic) printf "thread 'main' panicked at src/x.rs:1:2:\na block was overwritten\
 clip) error='"error":{"kind":"setting","text":"size: wanted 9, found 5"},' ;;
 nosy) echo "variables of allocators: $(env | grep -c -e RJEM -e MIMALLOC -e GLIBC)" >&2; exit 5 ;;
 esac
-printf '{"schema":1,"cell":%s,"answer":{"version":"1.2","phases":["start","idle"],"requested_bytes":%s,' "$cell" "$live"
+printf '{"schema":1,"cell":%s,"measured":{"version":"1.2","moments":["start","idle"],"requested_bytes":%s,' "$cell" "$live"
 printf '"readings":{"resident_bytes":[1048576,%s],"peak_resident_bytes":[1048576,52428800]},' $rss
 printf '"operations":1000,"active_ns":500000000,"verified":7},%s"provenance":%s}\n' "$error" "$provenance"
 "#;
@@ -109,7 +109,7 @@ fn every_way_of_going_wrong_is_a_row_and_the_rest_is_reported() {
         assert_eq!(by_mode[mode].len(), 3, "{mode}");
         for row in &by_mode[mode] {
             match (&row.error, wanted) {
-                (None, None) => assert_eq!(row.answer.as_ref().unwrap().verified, 7),
+                (None, None) => assert_eq!(row.measured.as_ref().unwrap().verified, 7),
                 (Some(found), Some((kind, text))) => {
                     assert_eq!(found.kind, *kind, "{mode}: {found:?}");
                     assert!(found.text.contains(text), "{mode}: {found:?}");

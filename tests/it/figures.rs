@@ -5,10 +5,10 @@ use std::fs;
 use std::path::Path;
 use std::process::Stdio;
 
-use allocanary_rows::Phase;
+use allocanary_rows::Moment;
 use allocanary_rows::job::Job;
 use allocanary_rows::program::{Figure, OverTime, Program};
-use allocanary_rows::sample::{CellAnswer, Sample};
+use allocanary_rows::sample::{Measured, Sample};
 use tempfile::tempdir;
 
 use super::bounded::Bounded;
@@ -23,14 +23,14 @@ fn row(candidate: &str, place: u32, repeat: u32) -> Sample {
     cell.settings = BTreeMap::new();
     cell.job = Job::of_program(Program { command: vec!["job".into()], ..Program::default() });
     let peak = (64 << 20) + u64::from(repeat) * 4096;
-    sample.answer = Some(CellAnswer {
+    sample.measured = Some(Measured {
         version: "1".into(),
-        phases: vec![Phase::Start, Phase::Peak],
+        moments: vec![Moment::Start, Moment::Peak],
         requested_bytes: vec![0, 0],
         readings: BTreeMap::from([("peak_resident_bytes".to_string(), vec![Some(4096), Some(peak)])]),
         active_ns: 1_000_000_000 + u64::from(repeat) * 100_000,
         over_time: Some(OverTime { every_us: 1000, resident_kib: vec![peak >> 10] }),
-        ..CellAnswer::default()
+        ..Measured::default()
     });
     sample
 }
@@ -46,7 +46,7 @@ fn with_figure(name: &str, value: f64, unit: &str, better: &str) -> Vec<Sample> 
         let mut sample = row("own", 0, repeat);
         let value = value + f64::from(repeat) * 0.001;
         let figure = Figure { value, unit: unit.into(), better: better.into() };
-        sample.answer.as_mut().unwrap().figures.insert(name.into(), figure);
+        sample.measured.as_mut().unwrap().figures.insert(name.into(), figure);
         sample
     };
     (0..8).map(one).collect()

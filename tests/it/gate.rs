@@ -21,7 +21,7 @@ fn pair(folder: &Path, change: impl Fn(&mut Sample) -> bool) {
             let mut sample = template.clone();
             sample.cell.candidate = candidate.into();
             (sample.cell.place, sample.cell.repeat) = (place as u32, repeat);
-            let readings = &mut sample.answer.as_mut().unwrap().readings;
+            let readings = &mut sample.measured.as_mut().unwrap().readings;
             for reading in readings.values_mut().flatten().flatten() {
                 *reading += u64::from(repeat) * 4096;
             }
@@ -47,7 +47,7 @@ fn gate_with(flags: &str, change: impl Fn(&mut Sample) -> bool) -> Ran {
 
 /// Multiplies the resident memory of a row.
 fn grow(sample: &mut Sample, times: f64) {
-    let readings = &mut sample.answer.as_mut().unwrap().readings;
+    let readings = &mut sample.measured.as_mut().unwrap().readings;
     let grown = readings.get_mut("resident_bytes").unwrap().iter_mut().flatten();
     grown.for_each(|rss| *rss = (*rss as f64 * times) as u64);
 }
@@ -63,7 +63,7 @@ fn a_gate_is_open_for_what_stayed_and_closed_for_what_grew() {
     let passed = same.out.split("Answer\n").nth(1).unwrap_or_default();
     assert!(passed.starts_with("gate passed: resident +0.0 % [") && passed.contains("], limit +5 %"), "{}", same.out);
     let grown = gate(|sample| {
-        let readings = &mut sample.answer.as_mut().unwrap().readings;
+        let readings = &mut sample.measured.as_mut().unwrap().readings;
         readings.get_mut("resident_bytes").unwrap().iter_mut().flatten().for_each(|rss| *rss *= 2);
         sample.provenance.host.name = "other".into();
         true

@@ -45,8 +45,8 @@ fn go_is_studied_beside_our_cells_where_go_is() {
     assert_eq!(rows.len(), 3);
     let system = rows.iter().find(|row| row.cell.allocator == "system").unwrap();
     for row in rows.iter().filter(|row| row.cell.allocator == "go") {
-        let (answer, ours) = (row.answer.as_ref().unwrap(), system.answer.as_ref().unwrap());
-        assert_eq!((&answer.phases, answer.operations), (&ours.phases, ours.operations));
+        let (answer, ours) = (row.measured.as_ref().unwrap(), system.measured.as_ref().unwrap());
+        assert_eq!((&answer.moments, answer.operations), (&ours.moments, ours.operations));
         assert!(answer.verified > 0 && answer.version.starts_with("go1."), "{answer:?}");
         for reading in
             ["resident_bytes", "peak_resident_bytes", "anonymous_bytes", "vsz_bytes", "minor_faults", "user_us"]

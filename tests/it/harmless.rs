@@ -32,7 +32,7 @@ fn wild() -> Vec<Sample> {
             text.push_str(WILD);
         }
         row.command = Some(format!("allocanary {WILD}"));
-        if let Some(answer) = &mut row.answer {
+        if let Some(answer) = &mut row.measured {
             answer.version.push_str(WILD);
             answer.unproven.insert(format!("narenas{WILD}"), format!("it has no effect{WILD}"));
         }
@@ -42,7 +42,7 @@ fn wild() -> Vec<Sample> {
     }
     let failed = rows[0].clone();
     let error = Some(Failure { kind: FailureKind::Crashed, text: format!("it ended{WILD}") });
-    rows.push(Sample { error, answer: None, started_ms: 1, ..failed });
+    rows.push(Sample { error, measured: None, started_ms: 1, ..failed });
     rows
 }
 

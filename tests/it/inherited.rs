@@ -44,7 +44,7 @@ fn a_variable_that_is_right_is_read_back_and_what_is_not_studied_may_stand_besid
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let row = samples(&folder.path().join("out")).remove(0);
     assert_eq!(row.error, None);
-    assert_eq!(row.answer.unwrap().found["narenas"], "3");
+    assert_eq!(row.measured.unwrap().found["narenas"], "3");
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn emulated_cores_do_not_overrule_what_the_title_shows() {
         assert_eq!(ran.code, Some(0), "{ran:?}");
         let row = samples(&folder.path().join("out")).remove(0);
         assert_eq!((row.error.as_ref(), row.cell.cores), (None, Some(cores)));
-        (row.cell.candidate.to_string(), row.answer.unwrap().found["narenas"].clone())
+        (row.cell.candidate.to_string(), row.measured.unwrap().found["narenas"].clone())
     };
     let (title, found) = arenas(("_RJEM_MALLOC_CONF", "narenas:3"), 12);
     assert_eq!((title.as_str(), found.as_str()), ("jemalloc _RJEM_MALLOC_CONF=narenas:3", "3"));
@@ -108,7 +108,7 @@ fn settings_without_an_effect_are_unproven_in_row_and_report() {
         let row = rows.iter().find(|row| {
             row.cell.allocator == allocator && row.cell.settings.contains_key("narenas") == (settings == 1)
         });
-        row.unwrap().answer.as_ref().unwrap().unproven.keys().cloned().collect::<Vec<_>>()
+        row.unwrap().measured.as_ref().unwrap().unproven.keys().cloned().collect::<Vec<_>>()
     };
     assert_eq!(unproven(0, "mimalloc"), ["guarded_sample_rate", "os_tag"]);
     assert_eq!(unproven(1, "jemalloc"), ["max_background_threads"]);
@@ -132,7 +132,7 @@ fn settings_of_threads_caches_and_huge_pages_are_unproven_where_they_have_no_eff
     let mut rows = samples(&folder.path().join("out"));
     rows.sort_by_key(|row| row.cell.place);
     for row in rows {
-        found.push(row.answer.unwrap().unproven.into_keys().collect());
+        found.push(row.measured.unwrap().unproven.into_keys().collect());
     }
     let names = |all: &[(&str, bool)]| -> Vec<String> {
         all.iter().filter(|(_, without)| *without).map(|(name, _)| name.to_string()).collect()
@@ -160,7 +160,7 @@ fn huge_pages_that_are_not_there_are_no_effect() {
     let ran = study(folder.path(), &format!("--repeats 1 --workloads {TINY} --candidates {candidates}"));
     assert_eq!(ran.code, Some(0), "{ran:?}");
     for row in samples(&folder.path().join("out")) {
-        let unproven = row.answer.unwrap().unproven;
+        let unproven = row.measured.unwrap().unproven;
         let reasons: Vec<&str> = unproven.values().map(String::as_str).collect();
         assert_eq!(
             reasons,

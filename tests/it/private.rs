@@ -124,7 +124,7 @@ fn a_trace_whose_folder_takes_no_form_is_prepared_in_the_users_own() {
     fs::create_dir(&there).unwrap();
     let ran = replayed(folder.path(), &trace, "after");
     assert_eq!(ran.code, Some(0), "{}", ran.err);
-    let operations = |out: &str| samples(&folder.path().join(out))[0].answer.as_ref().unwrap().operations;
+    let operations = |out: &str| samples(&folder.path().join(out))[0].measured.as_ref().unwrap().operations;
     assert_eq!(operations("before"), operations("after"));
     let cache = folder.path().join("home/.cache");
     assert_private(&cache);

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use allocanary_rows::Phase;
+use allocanary_rows::Moment;
 use allocanary_testing::programs::compiled_to;
 use allocanary_testing::skipped::skipped;
 use allocanary_trace::format::TraceEnd;
@@ -255,8 +255,8 @@ fn a_replay_ends_and_has_all_that_lived_at_the_peak() {
         assert!(answer.operations >= 5 * HANDED_OVER, "{}", answer.operations);
         assert!(answer.verified > HANDED_OVER);
         let (start, peak) = (
-            reading(&answer, "anonymous_bytes", Phase::Start),
-            reading(&answer, "anonymous_bytes", Phase::Peak).max(reading(&answer, "anonymous_bytes", Phase::Idle)),
+            reading(&answer, "anonymous_bytes", Moment::Start),
+            reading(&answer, "anonymous_bytes", Moment::Peak).max(reading(&answer, "anonymous_bytes", Moment::Idle)),
         );
         assert!(peak > start + infos[0].peak_live / 2, "{allocator}: {peak}");
     }

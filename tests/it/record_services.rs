@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use allocanary_rows::Phase;
+use allocanary_rows::Moment;
 use allocanary_rows::sample::MOST_ANON;
 use allocanary_testing::programs::compiled_to;
 use allocanary_testing::skipped::skipped;
@@ -28,8 +28,8 @@ fn record(folder: &Path, flags: &[&str], program: &Path) -> Ran {
 /// Live bytes of a replay at its peak and when idle, in MiB.
 fn live(trace: &Path, more: &str) -> (f64, f64) {
     let answer = answer(&cell("system", &format!("replay:trace={}{more}", trace.display()), 1));
-    let mib = |phase| answer.requested(phase).unwrap() as f64 / f64::from(1 << 20);
-    (mib(Phase::Peak), mib(Phase::Idle))
+    let mib = |moment| answer.requested(moment).unwrap() as f64 / f64::from(1 << 20);
+    (mib(Moment::Peak), mib(Moment::Idle))
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn the_marks_of_a_service_are_those_of_its_replay() {
     let workload = row.cell.job.name();
     assert!(workload.contains("peak_at=1ms,") && workload.contains("idle_at=30000ms"), "{workload}");
     // The end of the search lies before the service was ready: the whole time until then counts.
-    let most = row.answer.unwrap().notes[MOST_ANON];
+    let most = row.measured.unwrap().notes[MOST_ANON];
     assert!(most > 50 << 10, "{most}");
 }
 

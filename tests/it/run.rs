@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use allocanary_rows::Phase;
+use allocanary_rows::Moment;
 use allocanary_rows::sample::Sample;
 use allocanary_study::session::StudyFile;
 use allocanary_testing::programs::compiled_text;
@@ -36,11 +36,11 @@ fn a_program_runs_under_each_allocator_and_each_proves_itself() {
     assert_eq!(rows.len(), 8);
     for row in &rows {
         assert_eq!(row.error, None, "{}", row.cell.title());
-        let answer = row.answer.as_ref().unwrap();
-        assert_eq!(answer.phases, [Phase::Start, Phase::Peak]);
-        let peak = answer.reading("peak_resident_bytes", Phase::Peak).expect("it lived for long enough");
+        let answer = row.measured.as_ref().unwrap();
+        assert_eq!(answer.moments, [Moment::Start, Moment::Peak]);
+        let peak = answer.reading("peak_resident_bytes", Moment::Peak).expect("it lived for long enough");
         assert!(peak > 100 << 10 && answer.active_ns > 50_000_000, "{answer:?}");
-        assert!(answer.reading("minor_faults", Phase::Peak).unwrap() > 10);
+        assert!(answer.reading("minor_faults", Moment::Peak).unwrap() > 10);
         assert_eq!(answer.output.as_ref().unwrap().bytes, 5);
         assert!(!answer.over_time.as_ref().unwrap().resident_kib.is_empty());
         assert_eq!((row.cell.job.threads(), row.cell.job.name().starts_with("sh -c ")), (None, true));
@@ -53,7 +53,7 @@ fn a_program_runs_under_each_allocator_and_each_proves_itself() {
     ] {
         let rows = of(&rows, candidate);
         assert_eq!(rows.len(), 2, "{candidate}");
-        let answer = rows[0].answer.as_ref().unwrap();
+        let answer = rows[0].measured.as_ref().unwrap();
         assert_eq!(answer.found.get(setting).map(String::as_str), Some(value), "{candidate}: {answer:?}");
         assert_eq!(answer.unproven.get(setting), None, "{candidate}");
         assert!(answer.environment["LD_PRELOAD"].contains("preload-") && !answer.version.is_empty());
@@ -74,14 +74,14 @@ fn the_peak_has_the_last_moment_before_the_end() {
     let ran = run(folder.path(), "--repeats 5 --candidates own", &[program.to_str().unwrap()]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     for row in samples(&folder.path().join("out")) {
-        let peak = row.answer.as_ref().unwrap().reading("peak_resident_bytes", Phase::Peak).unwrap();
+        let peak = row.measured.as_ref().unwrap().reading("peak_resident_bytes", Moment::Peak).unwrap();
         assert!((64 << 20..68 << 20).contains(&peak), "{peak}");
     }
     // The high-water mark that the kernel carries from this command into a small program is not the program's.
     let ran = allocanary(folder.path(), words("run --out-dir small --repeats 5 --candidates own -- sleep 1"));
     assert_eq!(ran.code, Some(0), "{ran:?}");
     for row in samples(&folder.path().join("small")) {
-        let reading = |name| row.answer.as_ref().unwrap().reading(name, Phase::Peak).unwrap();
+        let reading = |name| row.measured.as_ref().unwrap().reading(name, Moment::Peak).unwrap();
         let (rss, peak) = (reading("resident_bytes"), reading("peak_resident_bytes"));
         assert!(peak * 10 <= rss * 11, "{rss} sampled, {peak}");
     }
@@ -160,10 +160,11 @@ fn another_library_is_preloaded_and_its_settings_are_unproven() {
     let ran = run(folder.path(), &flags, &["sh", "-c", "sleep 0.1; echo said $SAID"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let rows = samples(&folder.path().join("out"));
-    let other = rows.iter().find(|row| row.cell.allocator == "preload").unwrap().answer.as_ref().unwrap();
+    let other = rows.iter().find(|row| row.cell.allocator == "preload").unwrap().measured.as_ref().unwrap();
     assert!(other.unproven["env.SAID"].contains("somebody else's"));
     assert_eq!(other.output.as_ref().unwrap().bytes, "said 7\n".len() as u64);
-    let own = rows.iter().find(|row| row.cell.candidate == "own:arena_max=1".into()).unwrap().answer.as_ref().unwrap();
+    let own =
+        rows.iter().find(|row| row.cell.candidate == "own:arena_max=1".into()).unwrap().measured.as_ref().unwrap();
     assert!(own.unproven.contains_key("arena_max") && own.environment.contains_key("GLIBC_TUNABLES"));
 }
 
@@ -223,7 +224,7 @@ fn the_settings_of_the_users_preload_reach_no_candidate() {
     assert_eq!(seen, [" tuned", "preload-jemalloc none", "preload-jemalloc thread_idle=100ms", with_both]);
     let rows = samples(&folder.path().join("out"));
     let row = rows.iter().find(|row| row.cell.settings.contains_key("memory_budget")).unwrap();
-    let answer = row.answer.as_ref().unwrap();
+    let answer = row.measured.as_ref().unwrap();
     assert_eq!(
         answer.found.get("memory_budget").map(String::as_str),
         Some("1GiB"),

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use allocanary_rows::Phase;
+use allocanary_rows::Moment;
 use allocanary_rows::sample::FailureKind;
 use allocanary_testing::skipped::skipped;
 use allocanary_testing::tiny::Tiny;
@@ -207,7 +207,8 @@ fn a_gigabyte_of_output_fills_neither_memory_nor_the_disk() {
     let ran = limited(folder.path(), memory, line);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let rows = samples(&folder.path().join("out"));
-    let bytes: Vec<u64> = rows.iter().map(|row| row.answer.as_ref().unwrap().output.as_ref().unwrap().bytes).collect();
+    let bytes: Vec<u64> =
+        rows.iter().map(|row| row.measured.as_ref().unwrap().output.as_ref().unwrap().bytes).collect();
     assert_eq!(bytes, [1_000_000_000]);
     let kept = fs::read_dir(folder.path().join("out/cells")).unwrap().flatten();
     let kept: u64 = kept.filter_map(|cell| Some(cell.path().join("stdout").metadata().ok()?.len())).sum();
@@ -248,7 +249,7 @@ fn the_first_candidate_may_be_killed_at_its_limit() {
 }
 
 #[test]
-fn an_interrupt_leaves_no_process_in_any_phase() {
+fn an_interrupt_leaves_no_process_in_any_moment() {
     for (number, (flags, text)) in [
         ("--before 'touch begun; sleep MARK'", "true"),
         ("", "touch begun; sleep MARK & setsid sleep MARK & wait"),
@@ -295,7 +296,7 @@ fn a_wrapper_script_is_seen_through() {
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let rows = samples(&folder.path().join("out"));
     let row = rows.iter().find(|row| row.cell.allocator == "jemalloc").unwrap();
-    assert_eq!(row.answer.as_ref().unwrap().found["narenas"], "1");
+    assert_eq!(row.measured.as_ref().unwrap().found["narenas"], "1");
 }
 
 #[test]
@@ -320,5 +321,5 @@ fn a_program_that_closes_its_descriptors_is_read() {
     let ran = run(folder.path(), "--repeats 1 --candidates own jemalloc:narenas=1", &["sh", "-c", text]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let rows = samples(&folder.path().join("out"));
-    assert!(rows.iter().all(|row| row.answer.as_ref().unwrap().reading("resident_bytes", Phase::Peak).is_some()));
+    assert!(rows.iter().all(|row| row.measured.as_ref().unwrap().reading("resident_bytes", Moment::Peak).is_some()));
 }

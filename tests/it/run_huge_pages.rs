@@ -41,7 +41,7 @@ fn the_kernel_says_that_a_static_program_and_one_with_a_preload_get_no_huge_page
     rows.extend(samples(&folder.path().join("moving-rows")));
     assert_eq!(rows.len(), 3);
     for row in rows {
-        let answer = row.answer.as_ref().unwrap();
+        let answer = row.measured.as_ref().unwrap();
         let wanted = row.cell.candidate.to_string().contains("process_thp").then_some("never");
         assert_eq!(answer.found.get("process_thp").map(String::as_str), wanted, "{:?}", answer.unproven);
         assert!(answer.unproven.is_empty(), "{:?}", answer.unproven);

@@ -26,7 +26,7 @@ fn a_library_of_the_host_is_a_candidate_by_its_name_and_version() {
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let rows = samples(&folder.path().join("out"));
     let row = rows.iter().find(|row| row.cell.candidate.to_string().starts_with("jemalloc@")).unwrap();
-    let answer = row.answer.as_ref().unwrap();
+    let answer = row.measured.as_ref().unwrap();
     let (_, version) = name.split_once('@').unwrap();
     assert!(answer.version.starts_with(version), "{}", answer.version);
     assert_eq!(answer.environment["MALLOC_CONF"], "narenas:1");

@@ -65,7 +65,7 @@ fn is_measured_by_its_own_settings(program: &Path) {
     ] {
         let row = rows.iter().find(|row| row.cell.candidate == candidate.into()).unwrap();
         assert_eq!(row.error, None, "{candidate}");
-        let answer = row.answer.as_ref().unwrap();
+        let answer = row.measured.as_ref().unwrap();
         // It gets only the variable that this build reads; the program itself reads back the value.
         let given = answer.environment.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         assert!(given.eq(conf.map(|conf| ("_RJEM_MALLOC_CONF", conf))), "{candidate}: {:?}", answer.environment);
@@ -91,7 +91,7 @@ fn its_own_jemalloc_has_the_arenas_of_an_emulated_host() {
     let ran = run(folder.path(), flags, &[program().to_str().unwrap()]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(!ran.out.contains("64 cores"), "{}", ran.out);
-    let answer = samples(&folder.path().join("out")).remove(0).answer.unwrap();
+    let answer = samples(&folder.path().join("out")).remove(0).measured.unwrap();
     assert_eq!(answer.environment.get("_RJEM_MALLOC_CONF").map(String::as_str), Some("narenas:256"));
     assert_eq!(answer.notes.get("cores_seen"), Some(&u64::from(affinity())));
     let said = said(&folder.path().join("out/cells"), "own", "stderr");

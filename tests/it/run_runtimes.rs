@@ -47,7 +47,7 @@ fn a_go_program_takes_the_settings_of_its_runtime_and_one_that_sets_its_own_is_a
     let ran = run("a", "own own:gogc=off,memlimit=64MiB,maxprocs=1", "./sleeper");
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let rows = samples(&folder.path().join("a"));
-    let set = rows.iter().find(|row| !row.cell.settings.is_empty()).unwrap().answer.as_ref().unwrap();
+    let set = rows.iter().find(|row| !row.cell.settings.is_empty()).unwrap().measured.as_ref().unwrap();
     let found: Vec<String> = set.found.iter().map(|(name, value)| format!("{name}={value}")).collect();
     assert_eq!(found, ["gogc=off", "maxprocs=1", "memlimit=67108864"]);
     assert!(set.unproven.is_empty() && set.version.starts_with("Go 1."), "{set:?}");

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use allocanary_rows::Phase;
+use allocanary_rows::Moment;
 use allocanary_rows::sample::Sample;
 use allocanary_testing::skipped::skipped;
 use tempfile::tempdir;
@@ -51,13 +51,13 @@ fn a_service_is_read_when_it_is_ready_loaded_and_idle() {
     assert_eq!(rows.len(), 2);
     for row in &rows {
         assert_eq!(row.error, None);
-        let answer = row.answer.as_ref().unwrap();
-        assert_eq!(answer.phases, [Phase::Start, Phase::Ready, Phase::Peak, Phase::Idle]);
-        for phase in [Phase::Ready, Phase::Peak, Phase::Idle] {
-            let rss = answer.reading("resident_bytes", phase).unwrap();
-            assert!(rss > 100 << 10 && rss <= answer.reading("peak_resident_bytes", phase).unwrap(), "{answer:?}");
+        let answer = row.measured.as_ref().unwrap();
+        assert_eq!(answer.moments, [Moment::Start, Moment::Ready, Moment::Peak, Moment::Idle]);
+        for moment in [Moment::Ready, Moment::Peak, Moment::Idle] {
+            let rss = answer.reading("resident_bytes", moment).unwrap();
+            assert!(rss > 100 << 10 && rss <= answer.reading("peak_resident_bytes", moment).unwrap(), "{answer:?}");
         }
-        assert!(answer.reading("pss_bytes", Phase::Idle).is_some());
+        assert!(answer.reading("pss_bytes", Moment::Idle).is_some());
         assert_eq!((answer.figures["throughput"].value, answer.figures["p99"].value), (1250.5, 1.5e6));
         assert!(answer.active_ns >= 200_000_000 && answer.notes.is_empty(), "{answer:?}");
     }
@@ -73,7 +73,7 @@ fn a_service_that_ignores_its_signal_is_killed_and_counts() {
     let text = "trap '' TERM; echo up; while :; do sleep 0.05; done";
     let (ran, rows) = service(folder.path(), &["--candidates", "own", "--ready", "line:up"], &["sh", "-c", text]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert_eq!(rows[0].answer.as_ref().unwrap().notes.get("killed_after_stop"), Some(&1));
+    assert_eq!(rows[0].measured.as_ref().unwrap().notes.get("killed_after_stop"), Some(&1));
     let (ran, _) = service(
         tempdir().unwrap().path(),
         &["--candidates", "own", "--ready", "line:up", "--stop", "SIGKILL"],
@@ -88,8 +88,8 @@ fn a_daemon_is_followed_and_ended() {
     let text = "setsid sh -c 'echo up; exec sleep 651' & exit 0";
     let (ran, rows) = service(folder.path(), &["--candidates", "own", "--ready", "line:up"], &["sh", "-c", text]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    let answer = rows[0].answer.as_ref().unwrap();
-    assert!(answer.reading("resident_bytes", Phase::Idle).unwrap() > 0, "{answer:?}");
+    let answer = rows[0].measured.as_ref().unwrap();
+    assert!(answer.reading("resident_bytes", Moment::Idle).unwrap() > 0, "{answer:?}");
 }
 
 #[test]
@@ -152,11 +152,11 @@ fn redis_is_loaded_and_its_own_jemalloc_is_recognised() {
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert_eq!(rows.len(), 4);
     for row in &rows {
-        let answer = row.answer.as_ref().unwrap();
-        assert!(answer.reading("resident_bytes", Phase::Idle).unwrap() > 1 << 20, "{}", row.cell.title());
+        let answer = row.measured.as_ref().unwrap();
+        assert!(answer.reading("resident_bytes", Moment::Idle).unwrap() > 1 << 20, "{}", row.cell.title());
         assert!(answer.figures["throughput"].value > 0.0 && answer.figures["p99"].value > 0.0);
     }
-    let own = rows.iter().find(|row| row.cell.candidate == "own:narenas=1".into()).unwrap().answer.as_ref().unwrap();
+    let own = rows.iter().find(|row| row.cell.candidate == "own:narenas=1".into()).unwrap().measured.as_ref().unwrap();
     if own.version == "jemalloc" {
         assert_eq!(own.environment.get("MALLOC_CONF").map(String::as_str), Some("narenas:1"));
     }

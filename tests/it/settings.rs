@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use allocanary_facts::setting::{Setting, SettingKind};
-use allocanary_rows::Phase;
+use allocanary_rows::Moment;
 use allocanary_rows::sample::FailureKind;
 use tempfile::tempdir;
 
@@ -65,7 +65,7 @@ fn assert_all_read_back(allocator: &str) {
         for value in values {
             let wanted = BTreeMap::from([(name.to_string(), value.clone())]);
             let found = match run_cell(&cell_with(allocator, TINY, &wanted)) {
-                Ok(sample) => match (sample.error, sample.answer) {
+                Ok(sample) => match (sample.error, sample.measured) {
                     (Some(error), _) => Err(error.text),
                     (None, Some(answer)) if answer.found == wanted => Ok(()),
                     (None, answer) => Err(format!("no error, and found {:?}", answer.map(|answer| answer.found))),
@@ -111,9 +111,9 @@ fn a_clipped_setting_is_an_error_row_and_an_honoured_one_is_not() {
     let failure = clipped.error.as_ref().unwrap();
     assert_eq!(failure.kind, FailureKind::Setting);
     assert!(failure.text.contains("wanted 1048576, found 32768"), "{}", failure.text);
-    assert_eq!(clipped.answer.as_ref().unwrap().found["tcache_max"], "32768");
+    assert_eq!(clipped.measured.as_ref().unwrap().found["tcache_max"], "32768");
     assert_eq!(honoured.error, None);
-    assert_eq!(honoured.answer.as_ref().unwrap().found, honoured.cell.settings);
+    assert_eq!(honoured.measured.as_ref().unwrap().found, honoured.cell.settings);
 }
 
 #[test]
@@ -136,8 +136,8 @@ fn the_mark_purged_is_read_after_a_purge() {
         format!("--repeats 1 --workloads server:bursts=1,settle=1ms,live=16MiB,requests=10 --candidates {candidate}");
     let ran = study(folder.path(), &flags);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    let answer = samples(&folder.path().join("out")).remove(0).answer.unwrap();
+    let answer = samples(&folder.path().join("out")).remove(0).measured.unwrap();
     let [released, purged] =
-        [Phase::Released, Phase::Purged].map(|phase| answer.reading("resident_bytes", phase).unwrap());
+        [Moment::Released, Moment::Purged].map(|moment| answer.reading("resident_bytes", moment).unwrap());
     assert!(purged + (12 << 20) < released, "{purged} bytes purged, {released} released");
 }

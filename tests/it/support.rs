@@ -11,10 +11,10 @@ use std::process::{Command, Output, Stdio};
 
 use allocanary_measure::rows;
 use allocanary_rows::Cell;
-use allocanary_rows::Phase;
+use allocanary_rows::Moment;
 use allocanary_rows::description::Description;
 use allocanary_rows::job::Job;
-use allocanary_rows::sample::{CellAnswer, Sample};
+use allocanary_rows::sample::{Measured, Sample};
 
 use super::bounded::Bounded;
 
@@ -137,15 +137,15 @@ pub fn run_cell(cell: &Cell) -> Result<Sample, String> {
 }
 
 /// The answer of a cell that must have one and no error.
-pub fn answer(cell: &Cell) -> CellAnswer {
+pub fn answer(cell: &Cell) -> Measured {
     let sample = run_cell(cell).unwrap_or_else(|problem| panic!("{}: {problem}", cell.title()));
     assert_eq!(sample.error, None, "{}", cell.title());
-    sample.answer.unwrap()
+    sample.measured.unwrap()
 }
 
 /// A reading that must be there.
-pub fn reading(answer: &CellAnswer, name: &str, phase: Phase) -> u64 {
-    answer.reading(name, phase).unwrap_or_else(|| panic!("no {name} at {}", phase.name()))
+pub fn reading(answer: &Measured, name: &str, moment: Moment) -> u64 {
+    answer.reading(name, moment).unwrap_or_else(|| panic!("no {name} at {}", moment.name()))
 }
 
 /// Writes an executable script, in a separate process. If this process had the file open for writing, a fork by another

@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::mem::MaybeUninit;
 use std::process::{Command, Stdio};
 
-use allocanary_rows::Phase::{Filled, Idle, Peak, Purged, Released};
+use allocanary_rows::Moment::{Filled, Idle, Peak, Purged, Released};
 use allocanary_rows::job::Job;
 use allocanary_rows::sample::Sample;
 use allocanary_trace::builder::TraceBuilder;
@@ -41,7 +41,7 @@ fn a_large_parent_does_not_change_a_cells_peak() {
     if ((usage.ru_maxrss as usize) << 10) < LARGE {
         eprintln!("this kernel does not carry a parent's peak across exec: the trap is not there to fall into");
     }
-    let answer = serde_json::from_str::<Sample>(&text).unwrap().answer.unwrap();
+    let answer = serde_json::from_str::<Sample>(&text).unwrap().measured.unwrap();
     let peak = reading(&answer, "peak_resident_bytes", Purged);
     assert!(peak < 64 << 20 && peak > 256 << 10, "{peak}");
 }
@@ -56,7 +56,7 @@ fn a_cell_tells_what_its_blobs_allocated() {
         let notes = [("work_allocations", 50 * allocations), ("work_allocated_bytes", 50 * bytes)];
         let notes: BTreeMap<String, u64> = notes.into_iter().map(|(name, value)| (name.to_string(), value)).collect();
         assert_eq!((answer.notes.clone(), answer.operations, answer.verified), (notes, 50, 50), "{variant}");
-        let live = [Filled, Peak, Idle, Released, Purged].map(|phase| answer.requested(phase));
+        let live = [Filled, Peak, Idle, Released, Purged].map(|moment| answer.requested(moment));
         assert_eq!(live, [10_000 + held, 10_000 + held, 10_000 + held, 0, 0].map(Some), "{variant}");
     }
 }
@@ -160,7 +160,7 @@ fn emulated_cores_bring_their_arenas() {
         let (setting, ratio) = if row.cell.allocator == "jemalloc" { ("narenas", 4) } else { ("arena_max", 8) };
         let wanted = (ratio * row.cell.cores.unwrap()).to_string();
         assert_eq!((row.error, row.cell.job.threads()), (None, row.cell.cores));
-        assert_eq!((&row.cell.settings[setting], &row.answer.unwrap().found[setting]), (&wanted, &wanted));
+        assert_eq!((&row.cell.settings[setting], &row.measured.unwrap().found[setting]), (&wanted, &wanted));
     }
 }
 
@@ -199,5 +199,5 @@ fn without_a_verb_the_users_configuration_is_what_is_measured() {
     assert!(out.lines().any(|line| line.starts_with("settings in force: ") && line.contains("narenas=1")), "{out}");
     let row = samples(&folder.path().join("out")).remove(0);
     assert_eq!(row.cell.candidate.inherited["_RJEM_MALLOC_CONF"], "narenas:1");
-    assert!(reading(&row.answer.unwrap(), "allocator_arenas", Peak) <= 2, "it was at work");
+    assert!(reading(&row.measured.unwrap(), "allocator_arenas", Peak) <= 2, "it was at work");
 }

@@ -35,7 +35,7 @@ repeat=${{repeat%%,*}}
 rss=80
 ns=500000000
 {effect}
-printf '{{"schema":1,"cell":%s,"answer":{{"version":"1.2","phases":["start","idle"],"requested_bytes":[0,4194304],' "$cell"
+printf '{{"schema":1,"cell":%s,"measured":{{"version":"1.2","moments":["start","idle"],"requested_bytes":[0,4194304],' "$cell"
 printf '"readings":{{"resident_bytes":[1048576,%s]}},' $((rss * 1048576 + repeat * 4096))
 printf '"operations":1000,"active_ns":%s,"verified":7,' $((ns + repeat * 100000))
 printf '"latency":{{"timed":1,"every":1,"p50_ns":10,"p99_ns":100,"p999_ns":200,"max_ns":300}}}},'

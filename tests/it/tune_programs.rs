@@ -107,7 +107,7 @@ fn a_service_is_tuned_by_its_resident_memory_within_the_limits_that_it_has() {
     let idle = allocanary(folder.path(), words(idle));
     assert_eq!(idle.code, Some(0), "{idle:?}");
     let rows = samples(&folder.path().join("idle"));
-    assert_eq!(rows[0].answer.as_ref().unwrap().environment["ALLOCANARY_PRELOAD"], "thread_idle=100ms");
+    assert_eq!(rows[0].measured.as_ref().unwrap().environment["ALLOCANARY_PRELOAD"], "thread_idle=100ms");
     let tuned = fs::read_to_string(folder.path().join("out/tuned.toml")).unwrap();
     assert!(tuned.contains("tolerance = [\"throughput=5%\"]") && tuned.contains("settle = \"20ms\""), "{tuned}");
 }

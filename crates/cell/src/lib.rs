@@ -3,7 +3,7 @@
 //! The child's side of a study. The messages between child and parent are in `allocanary-rows`.
 //!
 //! A cell is a fresh process with one allocator linked: a [`worker`] that runs a [`workload`] and reads [`meters`] at
-//! its phases. It receives a [`Cell`](allocanary_rows::Cell), answers with a [`sample`](allocanary_rows::sample), and identifies itself
+//! its moments. It receives a [`Cell`](allocanary_rows::Cell), answers with a [`sample`](allocanary_rows::sample), and identifies itself
 //! with a [`description`](allocanary_rows::description).
 //!
 //! Modules with singular names are contracts. Modules with plural names contain the entries and the list of them: one

@@ -5,7 +5,7 @@
 //! [`meters`](crate::meters).
 
 use allocanary::Allocator;
-use allocanary_rows::Phase;
+use allocanary_rows::Moment;
 use allocanary_text::units::Unit;
 
 /// A source of numbers.
@@ -16,16 +16,16 @@ pub struct Meter {
     pub about: &'static str,
     /// Its numbers, in order.
     pub columns: &'static [Column],
-    /// The only phase at which it is read; `None` for all phases.
-    pub at: Option<Phase>,
+    /// The only moment at which it is read; `None` for all moments.
+    pub at: Option<Moment>,
     /// Fills one slot for each column. A slot stays `None` if there is no value.
     pub read: fn(&dyn Allocator, &mut [Option<u64>]),
 }
 
 impl Meter {
-    /// Whether it is read in `phase`.
-    pub fn is_read_in(&self, phase: Phase) -> bool {
-        self.at.is_none_or(|only| only == phase)
+    /// Whether it is read in `moment`.
+    pub fn is_read_in(&self, moment: Moment) -> bool {
+        self.at.is_none_or(|only| only == moment)
     }
 }
 

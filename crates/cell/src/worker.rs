@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use crate::meter::Meter;
 use crate::meters::{self, LatencyMeter};
-use crate::workload::{MOST_MARKS, Outcome, Phase, Setup, Workload, WorkloadStage};
+use crate::workload::{MOST_MARKS, Moment, Outcome, Setup, Workload, WorkloadStage};
 use crate::workloads;
 use allocanary::Allocator;
 use allocanary::expected;
@@ -18,7 +18,7 @@ use allocanary_rows::Cell;
 use allocanary_rows::description::Description;
 use allocanary_rows::job::Job;
 use allocanary_rows::provenance::{self, Build, BuildFacts, Provenance};
-use allocanary_rows::sample::{CellAnswer, Failure, FailureKind, SCHEMA, Sample};
+use allocanary_rows::sample::{Failure, FailureKind, Measured, SCHEMA, Sample};
 use allocanary_sys::sys;
 
 /// The main function of a cell. The caller has declared the global allocator, and passes its description.
@@ -56,7 +56,7 @@ pub struct Worker<'a> {
 pub fn serve(worker: &Worker, status: &[u8]) -> ExitCode {
     let allocator = worker.allocator;
     let mut board = Board::new(allocator);
-    board.mark(Phase::Start, 0);
+    board.mark(Moment::Start, 0);
     meters::status::parse(status, &mut board.readings[0]);
     let started = Instant::now();
     provenance::built_from((worker.built)());
@@ -70,7 +70,7 @@ pub fn serve(worker: &Worker, status: &[u8]) -> ExitCode {
                 Err(problem) => return refuse(&problem),
             };
             let mut sample = run(worker, board, cell);
-            if let Some(answer) = &mut sample.answer {
+            if let Some(answer) = &mut sample.measured {
                 answer.worker_us = started.elapsed().as_micros() as u64;
             }
             serde_json::to_string(&sample)
@@ -131,7 +131,7 @@ fn run(worker: &Worker, mut board: Board, cell: Cell) -> Sample {
     let mut sample = Sample {
         schema: SCHEMA,
         cell,
-        answer: None,
+        measured: None,
         error: None,
         wall_us: 0,
         started_ms: 0,
@@ -167,7 +167,7 @@ fn run(worker: &Worker, mut board: Board, cell: Cell) -> Sample {
         sample.error = sample.error.or(mismatch(&said.settings, &found, board.most_arenas()));
     }
     let unproven = allocator.unproven(&found);
-    sample.answer = Some(CellAnswer { unproven, ..board.answer(&outcome, &latency, allocator.version(), found) });
+    sample.measured = Some(Measured { unproven, ..board.answer(&outcome, &latency, allocator.version(), found) });
     sample
 }
 
@@ -221,30 +221,30 @@ fn mismatch(
     text.map(|text| Failure { kind: FailureKind::Setting, text })
 }
 
-/// Stores the readings of all phases, in memory that is allocated at the start.
+/// Stores the readings of all moments, in memory that is allocated at the start.
 struct Board<'a> {
     allocator: &'a dyn Allocator,
-    phases: [Option<(Phase, u64)>; MOST_MARKS],
+    moments: [Option<(Moment, u64)>; MOST_MARKS],
     marks: usize,
     readings: [[Option<u64>; meters::COLUMNS]; MOST_MARKS],
     notes: BTreeMap<String, u64>,
 }
 
 impl WorkloadStage for Board<'_> {
-    fn mark(&mut self, phase: Phase, live_bytes: u64) {
-        if phase == Phase::Purged {
+    fn mark(&mut self, moment: Moment, live_bytes: u64) {
+        if moment == Moment::Purged {
             let _ = self.allocator.purge(); // if nothing can be purged, the reading stays as before
         }
-        assert!(self.marks < self.phases.len(), "the workload made more than {MOST_MARKS} marks");
+        assert!(self.marks < self.moments.len(), "the workload made more than {MOST_MARKS} marks");
         let mut slots = &mut self.readings[self.marks][..];
         for meter in meters::ALL {
             let (own, rest) = slots.split_at_mut(meter.columns.len());
-            if meter.is_read_in(phase) {
+            if meter.is_read_in(moment) {
                 (meter.read)(self.allocator, own);
             }
             slots = rest;
         }
-        self.phases[self.marks] = Some((phase, live_bytes));
+        self.moments[self.marks] = Some((moment, live_bytes));
         self.marks += 1;
     }
 
@@ -258,21 +258,21 @@ impl<'a> Board<'a> {
         const UNREAD: [Option<u64>; meters::COLUMNS] = [None; meters::COLUMNS];
         Board {
             allocator,
-            phases: [None; MOST_MARKS],
+            moments: [None; MOST_MARKS],
             marks: 0,
             readings: [UNREAD; MOST_MARKS],
             notes: BTreeMap::new(),
         }
     }
 
-    /// The readings by name, phase by phase.
+    /// The readings by name, moment by moment.
     fn by_name(&self) -> BTreeMap<String, Vec<Option<u64>>> {
         let names = meters::ALL.iter().flat_map(|meter: &&Meter| meter.columns).map(|reading| reading.name);
         let column = |at: usize| self.readings[..self.marks].iter().map(|row| row[at]).collect();
         names.enumerate().map(|(at, name)| (name.to_string(), column(at))).collect()
     }
 
-    /// The maximum number of arenas over all phases.
+    /// The maximum number of arenas over all moments.
     fn most_arenas(&self) -> Option<u64> {
         self.by_name().get("allocator_arenas")?.iter().flatten().copied().max()
     }
@@ -283,13 +283,13 @@ impl<'a> Board<'a> {
         latency: &LatencyMeter,
         version: String,
         found: BTreeMap<String, String>,
-    ) -> CellAnswer {
-        let marked = || self.phases.iter().flatten();
-        CellAnswer {
+    ) -> Measured {
+        let marked = || self.moments.iter().flatten();
+        Measured {
             version,
             found,
             unproven: BTreeMap::new(),
-            phases: marked().map(|(phase, _)| *phase).collect(),
+            moments: marked().map(|(moment, _)| *moment).collect(),
             requested_bytes: marked().map(|(_, live)| *live).collect(),
             readings: self.by_name(),
             operations: outcome.operations,
@@ -298,7 +298,7 @@ impl<'a> Board<'a> {
             latency: latency.latency(outcome.timed_every),
             verified: outcome.verified,
             notes: self.notes.clone(),
-            ..CellAnswer::default()
+            ..Measured::default()
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The contract of a workload: what a cell does with memory. In: threads, a seed, parameters. Out: marks at phases,
+//! The contract of a workload: what a cell does with memory. In: threads, a seed, parameters. Out: marks at moments,
 //! each with the live bytes; the number of operations and their time.
 //!
 //! A workload must request the same blocks for the same seed, touch all memory that it allocates, count its live
@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-pub use allocanary_rows::Phase;
+pub use allocanary_rows::Moment;
 
 use allocanary::Allocator;
 use allocanary_facts::setting::{Setting, SettingKind};
@@ -109,11 +109,11 @@ impl Setup<'_> {
     }
 }
 
-/// Receives the phases of a workload.
+/// Receives the moments of a workload.
 pub trait WorkloadStage {
-    /// The workload pauses in `phase` and has `live_bytes` by its own count. Before [`Phase::Purged`] the stage makes
-    /// the allocator return all memory that it can. A phase that occurs again is marked again, up to [`MOST_MARKS`].
-    fn mark(&mut self, phase: Phase, live_bytes: u64);
+    /// The workload pauses in `moment` and has `live_bytes` by its own count. Before [`Moment::Purged`] the stage makes
+    /// the allocator return all memory that it can. A moment that occurs again is marked again, up to [`MOST_MARKS`].
+    fn mark(&mut self, moment: Moment, live_bytes: u64);
 
     /// Receives a number that only this workload has. The row contains it under its name.
     fn note(&mut self, _name: &'static str, _value: u64) {}

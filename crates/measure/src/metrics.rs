@@ -4,11 +4,11 @@
 
 use std::borrow::Cow;
 
-use allocanary_rows::Phase;
+use allocanary_rows::Moment;
 use allocanary_rows::error::{Error, Result};
 use allocanary_rows::perhaps;
 use allocanary_rows::sample::HEAP_PEAK;
-use allocanary_rows::sample::{CellAnswer, Sample};
+use allocanary_rows::sample::{Measured, Sample};
 use allocanary_text::units::Unit;
 
 /// One number of a sample.
@@ -32,7 +32,7 @@ pub type MetricName = Cow<'static, str>;
 #[derive(Clone, Copy)]
 enum Source {
     /// Computed from a row.
-    Row(fn(&Sample, &CellAnswer) -> Option<f64>),
+    Row(fn(&Sample, &Measured) -> Option<f64>),
     /// Read from the output of the user's program, under the metric's name.
     Named,
 }
@@ -62,7 +62,7 @@ impl Better {
 impl Metric {
     /// The number in a sample; `None` if the sample does not have it, or has an error.
     pub fn of(&self, sample: &Sample) -> Option<f64> {
-        let answer = sample.answer.as_ref().filter(|_| sample.error.is_none())?;
+        let answer = sample.measured.as_ref().filter(|_| sample.error.is_none())?;
         match self.of {
             // A figure of the user's program wins over one of the same name that is computed.
             _ if sample.cell.job.program().is_some() && answer.figures.contains_key(&*self.name) => {
@@ -79,51 +79,51 @@ const fn metric(
     unit: Unit,
     better: Better,
     about: &'static str,
-    of: fn(&Sample, &CellAnswer) -> Option<f64>,
+    of: fn(&Sample, &Measured) -> Option<f64>,
 ) -> Metric {
     Metric { name: Cow::Borrowed(name), unit, better, about, of: Source::Row(of) }
 }
 
-/// A reading at a phase.
-fn at(answer: &CellAnswer, name: &str, phase: Phase) -> Option<f64> {
-    answer.reading(name, phase).map(|value| value as f64)
+/// A reading at a moment.
+fn at(answer: &Measured, name: &str, moment: Moment) -> Option<f64> {
+    answer.reading(name, moment).map(|value| value as f64)
 }
 
 /// The mark at which the work was over: idle, or for a program that ended its peak.
-fn over(answer: &CellAnswer) -> Phase {
-    if answer.phases.contains(&Idle) { Idle } else { Peak }
+fn over(answer: &Measured) -> Moment {
+    if answer.moments.contains(&Idle) { Idle } else { Peak }
 }
 
 /// The value of a counter that only grows, when the work was over.
-fn until_idle(answer: &CellAnswer, name: &str) -> Option<f64> {
-    Some(at(answer, name, over(answer))? - at(answer, name, Phase::Start)?)
+fn until_idle(answer: &Measured, name: &str) -> Option<f64> {
+    Some(at(answer, name, over(answer))? - at(answer, name, Moment::Start)?)
 }
 
 /// The value of a highest reading, when the work was over.
-fn most(answer: &CellAnswer, name: &str) -> Option<f64> {
+fn most(answer: &Measured, name: &str) -> Option<f64> {
     at(answer, name, over(answer))
 }
 
 /// The most resident memory until idle. `None` for a replay: its process also has the operations and the tables of the replay.
-fn peak_resident(answer: &CellAnswer) -> Option<f64> {
+fn peak_resident(answer: &Measured) -> Option<f64> {
     let replayed = answer.notes.contains_key(HEAP_PEAK);
     most(answer, "peak_resident_bytes").filter(|_| !replayed)
 }
 
 /// The most resident memory without files of a replay, until it is idle.
-fn peak_anonymous(answer: &CellAnswer) -> Option<f64> {
+fn peak_anonymous(answer: &Measured) -> Option<f64> {
     answer.notes.get(HEAP_PEAK).map(|bytes| *bytes as f64)
 }
 
 /// A note of the workload, divided by its operations.
-fn per_op(answer: &CellAnswer, note: &str) -> Option<f64> {
+fn per_op(answer: &Measured, note: &str) -> Option<f64> {
     (answer.operations > 0).then_some(*answer.notes.get(note)? as f64 / answer.operations as f64)
 }
 
 /// The worst idle reading of a workload: the resident memory that it added, divided by its requested bytes at that time. The
 /// memory at start is subtracted, because it would dominate requested bytes of a few MiB. `None` if there was only one idle
 /// reading: `resident_per_requested` is then enough.
-fn worst_idle(answer: &CellAnswer) -> Option<f64> {
+fn worst_idle(answer: &Measured) -> Option<f64> {
     let start = answer.reading("resident_bytes", Start)?;
     let rests = answer.each("resident_bytes", Idle);
     let ratios =
@@ -132,7 +132,7 @@ fn worst_idle(answer: &CellAnswer) -> Option<f64> {
 }
 
 use Better::{Higher, Lower, Neither};
-use Phase::{Filled, Idle, Peak, Purged, Ready, Released, Start};
+use Moment::{Filled, Idle, Peak, Purged, Ready, Released, Start};
 use Unit::{Bytes, Count, Microseconds, Nanoseconds, PerSecond, Ratio};
 
 /// Every metric but those that users name, in the order of the reports.
@@ -318,11 +318,11 @@ mod tests {
         let mut row: Sample = serde_json::from_str(row).unwrap();
         row.cell.job = Job::of_program(Default::default());
         row.error = None;
-        let mut of = |phases: &[(Phase, u64)]| {
-            let values: Vec<Option<u64>> = phases.iter().map(|(_, value)| Some(*value)).collect();
+        let mut of = |moments: &[(Moment, u64)]| {
+            let values: Vec<Option<u64>> = moments.iter().map(|(_, value)| Some(*value)).collect();
             let readings = ["threads", "processes"].map(|name| (name.to_string(), values.clone()));
-            let phases = phases.iter().map(|(phase, _)| *phase).collect();
-            row.answer = Some(CellAnswer { phases, readings: readings.into_iter().collect(), ..CellAnswer::default() });
+            let moments = moments.iter().map(|(moment, _)| *moment).collect();
+            row.measured = Some(Measured { moments, readings: readings.into_iter().collect(), ..Measured::default() });
             ["threads", "processes"].map(|name| metric_of_all(name).of(&row))
         };
         assert_eq!(of(&[(Start, 1), (Ready, 4), (Peak, 32), (Idle, 4)]), [Some(32.0); 2]);
@@ -335,24 +335,24 @@ mod tests {
         let mut row: Sample = serde_json::from_str(row).unwrap();
         row.error = None;
         let readings = [("peak_resident_bytes".to_string(), vec![Some(900)])].into_iter().collect();
-        row.answer = Some(CellAnswer { phases: vec![Idle], readings, ..CellAnswer::default() });
+        row.measured = Some(Measured { moments: vec![Idle], readings, ..Measured::default() });
         let peaks = |row: &Sample| ["peak_resident", "peak_anonymous"].map(|name| metric_of_all(name).of(row));
         assert_eq!(peaks(&row), [Some(900.0), None]);
-        row.answer.as_mut().unwrap().notes.insert(HEAP_PEAK.into(), 700);
+        row.measured.as_mut().unwrap().notes.insert(HEAP_PEAK.into(), 700);
         assert_eq!(peaks(&row), [None, Some(700.0)]);
     }
 
     #[test]
     fn the_worst_of_several_rests_counts_and_other_metrics_take_the_last() {
-        let rests = |rests: &[(u64, u64)]| CellAnswer {
-            phases: std::iter::once(Start).chain(rests.iter().map(|_| Idle)).collect(),
+        let rests = |rests: &[(u64, u64)]| Measured {
+            moments: std::iter::once(Start).chain(rests.iter().map(|_| Idle)).collect(),
             requested_bytes: std::iter::once(0).chain(rests.iter().map(|(_, live)| *live)).collect(),
             readings: std::iter::once((
                 "resident_bytes".to_string(),
                 std::iter::once(Some(10)).chain(rests.iter().map(|(rss, _)| Some(*rss))).collect(),
             ))
             .collect(),
-            ..CellAnswer::default()
+            ..Measured::default()
         };
         let several = rests(&[(110, 100), (130, 50), (60, 50)]);
         assert_eq!(worst_idle(&several), Some(2.4));

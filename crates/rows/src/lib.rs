@@ -15,8 +15,8 @@ pub mod error;
 pub mod fleet;
 pub mod job;
 pub mod load;
+mod moment;
 mod nearest;
-mod phase;
 pub mod program;
 pub mod provenance;
 pub mod sample;
@@ -25,6 +25,6 @@ pub mod version;
 
 pub use candidate::Candidate;
 pub use cell::Cell;
+pub use moment::Moment;
 pub use nearest::{nearest, perhaps};
-pub use phase::Phase;
 pub use spec::{PRELOAD, PROCESS_THP, Spec};

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::Cell;
-use crate::Phase;
+use crate::Moment;
 use crate::load::Load;
 use crate::program::{Figure, Output, OverTime};
 use crate::provenance::Provenance;
@@ -30,7 +30,7 @@ pub struct Sample {
     pub cell: Cell,
     /// The measured values. A row with an error may have them too, if there is something to keep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub answer: Option<CellAnswer>,
+    pub measured: Option<Measured>,
     /// Why there is no answer, or why the answer does not count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Failure>,
@@ -70,7 +70,7 @@ impl Sample {
         Sample {
             schema: SCHEMA,
             cell: cell.clone(),
-            answer: None,
+            measured: None,
             error: None,
             wall_us: 0,
             started_ms: 0,
@@ -92,7 +92,7 @@ impl Sample {
 
 /// What a cell measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct CellAnswer {
+pub struct Measured {
     /// The version of the linked allocator.
     pub version: String,
     /// The values of the requested settings in the process, including settings from passed-on variables.
@@ -102,10 +102,10 @@ pub struct CellAnswer {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub unproven: BTreeMap<String, String>,
     /// The marks at which meters were read, in order. A workload with many cycles has an `idle` mark after each cycle.
-    pub phases: Vec<Phase>,
-    /// The bytes that the workload has asked for and not freed at each phase, as it counts them.
+    pub moments: Vec<Moment>,
+    /// The bytes that the workload has asked for and not freed at each moment, as it counts them.
     pub requested_bytes: Vec<u64>,
-    /// Each reading's value at each phase; `None` (`null` in the row) if the meter had no value.
+    /// Each reading's value at each moment; `None` (`null` in the row) if the meter had no value.
     pub readings: BTreeMap<String, Vec<Option<u64>>>,
     /// Operations that the workload completed, such as requests, hand-overs or replacements.
     pub operations: u64,
@@ -137,25 +137,25 @@ pub struct CellAnswer {
     pub output: Option<Output>,
 }
 
-impl CellAnswer {
-    /// The value of a reading at a phase. If the phase occurs more than once, the last one counts.
-    pub fn reading(&self, name: &str, phase: Phase) -> Option<u64> {
-        let at = self.phases.iter().rposition(|marked| *marked == phase)?;
+impl Measured {
+    /// The value of a reading at a moment. If the moment occurs more than once, the last one counts.
+    pub fn reading(&self, name: &str, moment: Moment) -> Option<u64> {
+        let at = self.moments.iter().rposition(|marked| *marked == moment)?;
         *self.readings.get(name)?.get(at)?
     }
 
-    /// The bytes that the workload has asked for and not freed at a phase. If the phase occurs more than once, the last one counts.
-    pub fn requested(&self, phase: Phase) -> Option<u64> {
-        let at = self.phases.iter().rposition(|marked| *marked == phase)?;
+    /// The bytes that the workload has asked for and not freed at a moment. If the moment occurs more than once, the last one counts.
+    pub fn requested(&self, moment: Moment) -> Option<u64> {
+        let at = self.moments.iter().rposition(|marked| *marked == moment)?;
         self.requested_bytes.get(at).copied()
     }
 
-    /// The value of a reading and the requested bytes at each mark of a phase, in order.
-    pub fn each(&self, name: &str, phase: Phase) -> Vec<(u64, u64)> {
+    /// The value of a reading and the requested bytes at each mark of a moment, in order.
+    pub fn each(&self, name: &str, moment: Moment) -> Vec<(u64, u64)> {
         let Some(column) = self.readings.get(name) else { return Vec::new() };
-        let marks = self.phases.iter().zip(column).zip(&self.requested_bytes);
+        let marks = self.moments.iter().zip(column).zip(&self.requested_bytes);
         marks
-            .filter(|((marked, _), _)| **marked == phase)
+            .filter(|((marked, _), _)| **marked == moment)
             .filter_map(|((_, value), live)| Some(((*value)?, *live)))
             .collect()
     }

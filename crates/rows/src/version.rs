@@ -17,7 +17,7 @@ pub struct Version {
 impl Version {
     /// The version of a row.
     pub fn of(sample: &Sample) -> Version {
-        let allocator = sample.answer.as_ref().map_or_else(String::new, |answer| answer.version.clone());
+        let allocator = sample.measured.as_ref().map_or_else(String::new, |answer| answer.version.clone());
         Version { allocator, builds: sample.builds.values().cloned().collect() }
     }
 

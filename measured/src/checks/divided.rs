@@ -62,7 +62,7 @@ fn divided(place: &Place, candidate: &str) -> Result<Pair, Problem> {
     if let Some(error) = &row.error {
         return Err(failed(&format!("wanted one of {candidate}, found the error {error:?}")));
     }
-    let found = row.answer.as_ref().and_then(|answer| Anatomy::of(answer, None));
+    let found = row.measured.as_ref().and_then(|answer| Anatomy::of(answer, None));
     let found = found.ok_or_else(|| failed(&format!("{candidate} has no parts of its memory")))?;
     Ok(Pair { checked: found.get(Part::Unknown), control: found.rss })
 }

@@ -1,6 +1,6 @@
 //! A cell of jemalloc that has freed everything, before and after a purge.
 
-use allocanary_rows::Phase;
+use allocanary_rows::Moment;
 
 use crate::check::{Check, Measure};
 use crate::decision::Pair;
@@ -21,12 +21,12 @@ fn begin(place: &Place) -> Result<Measure, Problem> {
     let answer = place.answers(cell)?;
     Ok(Box::new(move || {
         let answer = answer()?;
-        let read = |phase| {
-            let found = answer.reading("anonymous_bytes", phase).map(|bytes| bytes as f64);
-            found.ok_or_else(|| Problem::Failed(format!("the cell has no anonymous_bytes at {}", phase.name())))
+        let read = |moment| {
+            let found = answer.reading("anonymous_bytes", moment).map(|bytes| bytes as f64);
+            found.ok_or_else(|| Problem::Failed(format!("the cell has no anonymous_bytes at {}", moment.name())))
         };
-        let start = read(Phase::Start)?;
-        let grown = |phase| Ok((read(phase)? - start).max(0.0));
-        Ok(Pair { checked: grown(Phase::Purged)?, control: grown(Phase::Released)? })
+        let start = read(Moment::Start)?;
+        let grown = |moment| Ok((read(moment)? - start).max(0.0));
+        Ok(Pair { checked: grown(Moment::Purged)?, control: grown(Moment::Released)? })
     }))
 }

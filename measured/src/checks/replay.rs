@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use allocanary_rows::Phase;
+use allocanary_rows::Moment;
 use allocanary_trace::info::info;
 use allocanary_trace::reader::Trace;
 
@@ -43,8 +43,8 @@ fn begin(place: &Place) -> Result<Measure, Problem> {
         let trace = Trace::open(&only).map_err(|error| failed(error.to_string()))?;
         let found = info(&trace).map_err(|error| failed(error.to_string()))?;
         let answer = answer()?;
-        let read = |phase| answer.reading("anonymous_bytes", phase).unwrap_or(0);
-        let (replay, program) = (read(Phase::Peak).max(read(Phase::Idle)) as f64, found.most_resident as f64);
+        let read = |moment| answer.reading("anonymous_bytes", moment).unwrap_or(0);
+        let (replay, program) = (read(Moment::Peak).max(read(Moment::Idle)) as f64, found.most_resident as f64);
         Ok(Pair { checked: (replay - program).abs(), control: program })
     }))
 }

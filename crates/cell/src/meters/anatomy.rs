@@ -1,12 +1,12 @@
 //! Where the memory of an idle process is: `/proc/self/smaps` by the kind of mapping, and the allocator's own count. The heap is one
 //! part, `unknown`: `measure` divides it by that count.
 //!
-//! It is read only in the phase `idle`: while all threads are paused, which mimalloc's walk needs, and only once, because
+//! It is read only in the moment `idle`: while all threads are paused, which mimalloc's walk needs, and only once, because
 //! the kernel writes half a page of text for each mapping. The text is read in pieces, so that it needs no memory.
 
 use crate::meter::{Column, Meter, column};
 use allocanary::Allocator;
-use allocanary_rows::Phase;
+use allocanary_rows::Moment;
 use allocanary_sys::proc::kinds::Mappings;
 use allocanary_text::units::Unit;
 
@@ -15,7 +15,7 @@ pub const METER: Meter = Meter {
     name: "anatomy",
     about: "/proc/self/smaps by kind of mapping, and the allocator's memory by use; only when idle",
     columns: COLUMNS,
-    at: Some(Phase::Idle),
+    at: Some(Moment::Idle),
     read,
 };
 

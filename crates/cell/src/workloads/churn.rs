@@ -2,7 +2,7 @@
 //! Dgraph's `memtest` (dgraph-io/ristretto, contrib/memtest). There glibc used 20 GB after cycles between 16 GiB and
 //! 1 GiB.
 //!
-//! As in memtest, each chunk has a separate small node, in a list that frees the youngest first. A phase is marked
+//! As in memtest, each chunk has a separate small node, in a list that frees the youngest first. A moment is marked
 //! after every cycle, to show what each cycle leaves in memory, and not only the last one. Unlike in memtest, high and
 //! low mark are divided among threads, and each chunk is checked before it is freed. A thread shrinks to its part of
 //! the low mark or below. If that part is less than a chunk, the thread may have no chunk left.
@@ -19,7 +19,7 @@ use super::block::TaggedBlock;
 use super::crew::{StartGate, crew};
 use super::laps::Laps;
 use crate::room;
-use crate::workload::{MOST_MARKS, Outcome, Phase, Setup, WAIT, Workload, WorkloadStage, parameter};
+use crate::workload::{MOST_MARKS, Moment, Outcome, Setup, WAIT, Workload, WorkloadStage, parameter};
 use allocanary_facts::setting::SettingKind;
 use allocanary_sys::rng::Rng;
 
@@ -158,16 +158,16 @@ fn run(setup: &Setup, stage: &mut dyn WorkloadStage) -> Result<Outcome, String> 
 
     let live = || held.iter().map(|bytes| bytes.load(Ordering::Relaxed)).sum();
     let active = crew(setup.threads, stage, worker, |conductor| {
-        conductor.mark(Phase::Filled, live);
+        conductor.mark(Moment::Filled, live);
         conductor.take_active();
-        conductor.mark(Phase::Peak, live);
+        conductor.mark(Moment::Peak, live);
         let mut active = Duration::ZERO;
         for _ in 0..cycles {
-            conductor.mark_after(rest, Phase::Idle, live);
+            conductor.mark_after(rest, Moment::Idle, live);
             active += conductor.take_active();
         }
-        conductor.mark(Phase::Released, live);
-        conductor.mark(Phase::Purged, live);
+        conductor.mark(Moment::Released, live);
+        conductor.mark(Moment::Purged, live);
         active
     });
     let operations = made.into_inner();

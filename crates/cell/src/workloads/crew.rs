@@ -4,7 +4,7 @@
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::workload::{Phase, WorkloadStage};
+use crate::workload::{Moment, WorkloadStage};
 use allocanary::idle::{Uncached, wait_in_steps};
 
 /// The place at which workers wait for a mark.
@@ -72,15 +72,15 @@ pub struct Conductor<'a> {
 
 impl Conductor<'_> {
     /// Waits for the workers, makes the mark, and lets them go. `live_bytes` is called while they wait.
-    pub fn mark(&mut self, phase: Phase, live_bytes: impl FnOnce() -> u64) {
-        self.pause(|stage| stage.mark(phase, live_bytes()));
+    pub fn mark(&mut self, moment: Moment, live_bytes: impl FnOnce() -> u64) {
+        self.pause(|stage| stage.mark(moment, live_bytes()));
     }
 
     /// Waits for the workers, sleeps, makes the mark, and lets them go: an idle process.
-    pub fn mark_after(&mut self, rest: Duration, phase: Phase, live_bytes: impl FnOnce() -> u64) {
+    pub fn mark_after(&mut self, rest: Duration, moment: Moment, live_bytes: impl FnOnce() -> u64) {
         self.pause(|stage| {
             std::thread::sleep(rest);
-            stage.mark(phase, live_bytes());
+            stage.mark(moment, live_bytes());
         });
     }
 
@@ -143,13 +143,13 @@ pub fn five_stops(
     worker: impl Fn(usize, &StartGate) + Sync,
 ) -> Duration {
     crew(threads, stage, worker, |conductor| {
-        conductor.mark(Phase::Filled, &live_bytes);
+        conductor.mark(Moment::Filled, &live_bytes);
         conductor.take_active(); // building the live set does not count as work
-        conductor.mark(Phase::Peak, &live_bytes);
+        conductor.mark(Moment::Peak, &live_bytes);
         let active = conductor.take_active();
-        conductor.mark_after(rest, Phase::Idle, &live_bytes);
-        conductor.mark(Phase::Released, &live_bytes);
-        conductor.mark(Phase::Purged, &live_bytes);
+        conductor.mark_after(rest, Moment::Idle, &live_bytes);
+        conductor.mark(Moment::Released, &live_bytes);
+        conductor.mark(Moment::Purged, &live_bytes);
         active
     })
 }
@@ -165,12 +165,12 @@ pub fn whole_lives(
     worker: impl Fn(usize, &StartGate) + Sync,
 ) -> Duration {
     crew(threads, stage, worker, |conductor| {
-        conductor.mark(Phase::Filled, || live_bytes);
-        conductor.mark(Phase::Peak, || live_bytes);
-        conductor.mark_after(rest, Phase::Idle, || live_bytes);
-        conductor.mark(Phase::Released, || 0);
+        conductor.mark(Moment::Filled, || live_bytes);
+        conductor.mark(Moment::Peak, || live_bytes);
+        conductor.mark_after(rest, Moment::Idle, || live_bytes);
+        conductor.mark(Moment::Released, || 0);
         let active = conductor.take_active();
-        conductor.mark(Phase::Purged, || 0);
+        conductor.mark(Moment::Purged, || 0);
         active
     })
 }
@@ -186,11 +186,11 @@ mod tests {
 
     use super::*;
 
-    struct Marks(Vec<(Phase, u64)>);
+    struct Marks(Vec<(Moment, u64)>);
 
     impl WorkloadStage for Marks {
-        fn mark(&mut self, phase: Phase, live_bytes: u64) {
-            self.0.push((phase, live_bytes));
+        fn mark(&mut self, moment: Moment, live_bytes: u64) {
+            self.0.push((moment, live_bytes));
         }
     }
 
@@ -205,12 +205,12 @@ mod tests {
             }
         };
         let active = crew(8, &mut marks, worker, |conductor| {
-            conductor.mark(Phase::Filled, || done.load(Ordering::SeqCst));
+            conductor.mark(Moment::Filled, || done.load(Ordering::SeqCst));
             let rest = Duration::from_millis(50);
-            conductor.mark_after(rest, Phase::Idle, || done.load(Ordering::SeqCst));
+            conductor.mark_after(rest, Moment::Idle, || done.load(Ordering::SeqCst));
             conductor.take_active()
         });
-        assert_eq!(marks.0, [(Phase::Filled, 8), (Phase::Idle, 16)]);
+        assert_eq!(marks.0, [(Moment::Filled, 8), (Moment::Idle, 16)]);
         assert!(active < Duration::from_secs(60) && active > Duration::ZERO);
     }
 
@@ -248,7 +248,7 @@ mod tests {
             gate.stop();
         };
         crew(4, &mut marks, worker, |conductor| {
-            conductor.mark(Phase::Filled, || given.load(Ordering::SeqCst));
+            conductor.mark(Moment::Filled, || given.load(Ordering::SeqCst));
             // Waits for a count and not for a time: the mark is made when all have returned their memory.
             conductor.pause(|_| {
                 while given.load(Ordering::SeqCst) < 4 {
@@ -257,7 +257,7 @@ mod tests {
             });
             conductor.meet();
         });
-        assert_eq!(marks.0, [(Phase::Filled, 0)]);
+        assert_eq!(marks.0, [(Moment::Filled, 0)]);
         assert!(given.into_inner() >= 4);
     }
 

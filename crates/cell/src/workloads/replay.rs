@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::path::Path;
 
-use crate::workload::{Outcome, Phase, Setup, WAIT, Workload, WorkloadStage, parameter};
+use crate::workload::{Moment, Outcome, Setup, WAIT, Workload, WorkloadStage, parameter};
 use allocanary_facts::setting::SettingKind;
 use allocanary_rows::sample::{HEAP_PEAK, MOST_ANON};
 use allocanary_trace::format::Marks;
@@ -96,12 +96,12 @@ fn run(setup: &Setup, stage: &mut dyn WorkloadStage) -> Result<Outcome, String> 
         if let (Some(noted), Some(blocks)) = (&noted, blocks.as_ref().filter(|blocks| blocks.at == stop.moment)) {
             problem = noted.write(stop, &blocks.file).err();
         }
-        let phase = match stop.moment {
-            ReplayMoment::Ready => Phase::Filled,
-            ReplayMoment::Peak => Phase::Peak,
-            ReplayMoment::Idle => Phase::Idle,
+        let moment = match stop.moment {
+            ReplayMoment::Ready => Moment::Filled,
+            ReplayMoment::Peak => Moment::Peak,
+            ReplayMoment::Idle => Moment::Idle,
         };
-        stage.mark(phase, stop.live);
+        stage.mark(moment, stop.live);
     };
     let done = match &noted {
         Some(noted) => replay::run_with(&prepared, noted, pool.as_ref(), options, &mut stop),

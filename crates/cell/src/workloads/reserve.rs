@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::crew::{StartGate, crew};
 use super::laps::Laps;
 use crate::room;
-use crate::workload::{Outcome, Phase, Setup, WAIT, Workload, WorkloadStage, parameter};
+use crate::workload::{Moment, Outcome, Setup, WAIT, Workload, WorkloadStage, parameter};
 use allocanary_facts::setting::SettingKind;
 use allocanary_sys::rng::Rng;
 use allocanary_text::units::Bytes;
@@ -69,13 +69,13 @@ fn run(setup: &Setup, stage: &mut dyn WorkloadStage) -> Result<Outcome, String> 
 
     let held = (mine * 8 * setup.threads) as u64;
     let active = crew(setup.threads, stage, worker, |conductor| {
-        conductor.mark(Phase::Filled, || held);
+        conductor.mark(Moment::Filled, || held);
         conductor.take_active();
-        conductor.mark(Phase::Peak, || held);
+        conductor.mark(Moment::Peak, || held);
         let active = conductor.take_active();
-        conductor.mark_after(rest, Phase::Idle, || held);
-        conductor.mark(Phase::Released, || 0);
-        conductor.mark(Phase::Purged, || 0);
+        conductor.mark_after(rest, Moment::Idle, || held);
+        conductor.mark(Moment::Released, || 0);
+        conductor.mark(Moment::Purged, || 0);
         active
     });
     Ok(Outcome { operations: setup.threads as u64, active, timed_every: 1, verified: verified.into_inner() })

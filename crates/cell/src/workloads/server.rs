@@ -20,7 +20,7 @@ use super::crew::{GiveBack, StartGate, crew};
 use super::laps::Laps;
 use super::sizes::{mean_size, mixed_size};
 use crate::room;
-use crate::workload::{Outcome, Phase, Setup, WAIT, Workload, WorkloadStage, parameter};
+use crate::workload::{Moment, Outcome, Setup, WAIT, Workload, WorkloadStage, parameter};
 use allocanary::give_back_in_wait;
 use allocanary_facts::setting::SettingKind;
 use allocanary_sys::rng::Rng;
@@ -267,7 +267,7 @@ fn run(setup: &Setup, stage: &mut dyn WorkloadStage) -> Result<Outcome, String> 
     };
 
     let active = crew(threads, stage, worker, |conductor| {
-        conductor.mark(Phase::Filled, || service.live_bytes());
+        conductor.mark(Moment::Filled, || service.live_bytes());
         conductor.take_active(); // building the state does not count
         let mut active = Duration::ZERO;
         for round in 0..=bursts {
@@ -278,11 +278,11 @@ fn run(setup: &Setup, stage: &mut dyn WorkloadStage) -> Result<Outcome, String> 
                 conductor.take_active(); // a burst is not a request: its time would grow with the threads
             }
         }
-        conductor.mark(Phase::Peak, || service.live_bytes());
+        conductor.mark(Moment::Peak, || service.live_bytes());
         conductor.meet();
-        conductor.mark_after(idle, Phase::Idle, || service.live_bytes());
-        conductor.mark(Phase::Released, || service.live_bytes());
-        conductor.mark(Phase::Purged, || service.live_bytes());
+        conductor.mark_after(idle, Moment::Idle, || service.live_bytes());
+        conductor.mark(Moment::Released, || service.live_bytes());
+        conductor.mark(Moment::Purged, || service.live_bytes());
         active
     });
     let verified = service.verified.load(Ordering::Relaxed);

@@ -19,7 +19,7 @@ use super::crew::{StartGate, crew, share};
 use super::laps::Laps;
 use super::sizes::{mean_size, mixed_size};
 use crate::room;
-use crate::workload::{MOST_MARKS, Outcome, Phase, Setup, WAIT, Workload, WorkloadStage, parameter};
+use crate::workload::{MOST_MARKS, Moment, Outcome, Setup, WAIT, Workload, WorkloadStage, parameter};
 use allocanary::ballast::Ballast;
 use allocanary_facts::setting::SettingKind;
 use allocanary_sys::rng::Rng;
@@ -180,21 +180,21 @@ fn run(setup: &Setup, stage: &mut dyn WorkloadStage) -> Result<Outcome, String> 
 
     let live_bytes = || held.iter().map(|bytes| bytes.load(Ordering::Relaxed)).sum();
     let active = crew(threads, stage, worker, |conductor| {
-        conductor.mark(Phase::Filled, live_bytes);
+        conductor.mark(Moment::Filled, live_bytes);
         let mut active = Duration::ZERO;
         for burst in 0..bursts {
             conductor.meet();
             conductor.take_active(); // normal load is not what is measured
             match burst {
-                0 => conductor.mark(Phase::Peak, live_bytes),
+                0 => conductor.mark(Moment::Peak, live_bytes),
                 _ => conductor.meet(),
             }
             active += conductor.take_active();
-            conductor.mark_after(rest, Phase::Idle, live_bytes);
+            conductor.mark_after(rest, Moment::Idle, live_bytes);
         }
-        conductor.mark(Phase::Released, live_bytes);
+        conductor.mark(Moment::Released, live_bytes);
         kept.take(); // so that the kept memory can be freed
-        conductor.mark(Phase::Purged, live_bytes);
+        conductor.mark(Moment::Purged, live_bytes);
         active
     });
     let operations = (requests * bursts) as u64;

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use allocanary_heap::{Area, Part, Reading};
 use allocanary_inside::give_back::condition::Condition;
 use allocanary_measure::summary::{Findings, Fold, StudyNotes};
-use allocanary_rows::Phase;
+use allocanary_rows::Moment;
 use allocanary_rows::fleet::{ContainerState, NodeReport};
 use allocanary_rows::job::Job;
 use allocanary_rows::program::Program;
-use allocanary_rows::sample::{CellAnswer, Sample};
+use allocanary_rows::sample::{Measured, Sample};
 use allocanary_text::outside::TerminalStyle;
 use allocanary_text::units::Bytes;
 use serde_json::Value;
@@ -118,12 +118,12 @@ fn findings(columns: &[(&'static str, u64)]) -> Findings {
     row.cell.job = Job::of_program(Program { command: vec!["service".into()], ..Program::default() });
     (row.cell.candidate, row.cell.settings) = ("own".into(), BTreeMap::new());
     let readings = columns.iter().map(|(name, bytes)| (name.to_string(), vec![Some(*bytes)])).collect();
-    row.answer = Some(CellAnswer {
-        phases: vec![Phase::Peak],
+    row.measured = Some(Measured {
+        moments: vec![Moment::Peak],
         requested_bytes: vec![0],
         readings,
         active_ns: 1,
-        ..CellAnswer::default()
+        ..Measured::default()
     });
     let mut fold = Fold::default();
     fold.add(&row).unwrap();

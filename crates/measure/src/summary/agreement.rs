@@ -7,9 +7,9 @@ use std::fmt::Write;
 use super::LEAST_SAMPLES;
 use super::stats::median;
 use allocanary_rows::Candidate;
-use allocanary_rows::Phase;
+use allocanary_rows::Moment;
 use allocanary_rows::sample::MOST_ANON;
-use allocanary_rows::sample::{CellAnswer, Sample};
+use allocanary_rows::sample::{Measured, Sample};
 use allocanary_text::units::Unit;
 
 /// The width of a candidate's name in the table.
@@ -74,25 +74,25 @@ struct Ranking {
 
 /// RssAnon at a mark. A program's peak is the most that was seen under its load, so a replay's is that too: memory may be
 /// highest when the most bytes are live, or later.
-fn anon(answer: &CellAnswer, phase: Phase) -> Option<u64> {
-    let seen = answer.notes.get(MOST_ANON).copied().filter(|_| phase == Phase::Peak);
-    answer.reading("anonymous_bytes", phase).max(seen)
+fn anon(answer: &Measured, moment: Moment) -> Option<u64> {
+    let seen = answer.notes.get(MOST_ANON).copied().filter(|_| moment == Moment::Peak);
+    answer.reading("anonymous_bytes", moment).max(seen)
 }
 
 impl Agreement {
     /// RssAnon in the rows of both, for each candidate, at the peak and, of a service, when idle.
     pub fn of(candidates: &[Candidate], real: &[Sample], replay: &[Sample], is_service: bool) -> Agreement {
-        let marks = [(Phase::Peak, "peak"), (Phase::Idle, "idle")];
+        let marks = [(Moment::Peak, "peak"), (Moment::Idle, "idle")];
         let marks = &marks[..if is_service { 2 } else { 1 }];
-        let runs = |rows: &[Sample], candidate: &Candidate, phase| {
+        let runs = |rows: &[Sample], candidate: &Candidate, moment| {
             let rows = rows.iter().filter(|row| row.cell.candidate == *candidate && row.error.is_none());
-            let values = rows.filter_map(|row| anon(row.answer.as_ref()?, phase));
+            let values = rows.filter_map(|row| anon(row.measured.as_ref()?, moment));
             Runs::of(values.map(|value| value as f64).collect())
         };
         let pairs = |candidate: &Candidate| {
-            let pair = |(phase, _): &(Phase, _)| Pair {
-                real: runs(real, candidate, *phase),
-                replay: runs(replay, candidate, *phase),
+            let pair = |(moment, _): &(Moment, _)| Pair {
+                real: runs(real, candidate, *moment),
+                replay: runs(replay, candidate, *moment),
             };
             marks.iter().map(pair).collect()
         };

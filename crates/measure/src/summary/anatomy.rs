@@ -12,8 +12,8 @@
 //! be, there is only the kernel's side, and the heap is one part. A program that ends is never idle; its parts are those of the largest
 //! reading, or of a moment near its peak.
 
-use allocanary_rows::Phase;
-use allocanary_rows::sample::CellAnswer;
+use allocanary_rows::Moment;
+use allocanary_rows::sample::Measured;
 pub use allocanary_text::parts::{PARTS, Part};
 
 /// An anatomy adds up if at most this share of the resident memory is unexplained.
@@ -23,7 +23,7 @@ pub const TOLERANCE: f64 = 0.02;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Anatomy {
     /// The moment: idle, or near the peak.
-    pub phase: Phase,
+    pub moment: Moment,
     /// Its resident memory at that moment, by the kernel's exact count.
     pub rss: f64,
     /// Its threads, if they are known.
@@ -50,16 +50,16 @@ pub struct Anatomy {
 
 impl Anatomy {
     /// The anatomy of a row; `None` if the row lacks the readings.
-    pub fn of(answer: &CellAnswer, threads: Option<u32>) -> Option<Anatomy> {
-        let has = |phase: &Phase| {
-            [Part::Live.column(), "part_files_bytes"].iter().any(|name| answer.reading(name, *phase).is_some())
+    pub fn of(answer: &Measured, threads: Option<u32>) -> Option<Anatomy> {
+        let has = |moment: &Moment| {
+            [Part::Live.column(), "part_files_bytes"].iter().any(|name| answer.reading(name, *moment).is_some())
         };
-        let phase = [Phase::Idle, Phase::Peak].into_iter().find(has)?;
-        let reading = |name: &str| answer.reading(name, phase).map(|bytes| bytes as f64);
+        let moment = [Moment::Idle, Moment::Peak].into_iter().find(has)?;
+        let reading = |name: &str| answer.reading(name, moment).map(|bytes| bytes as f64);
         let part = |name: &str| reading(name).unwrap_or(0.0);
         if reading(Part::Live.column()).is_some() {
-            let peak = reading("peak_resident_bytes").filter(|_| phase == Phase::Peak);
-            return Some(Anatomy::walked(phase, threads, peak, |of| part(of.column())));
+            let peak = reading("peak_resident_bytes").filter(|_| moment == Moment::Peak);
+            return Some(Anatomy::walked(moment, threads, peak, |of| part(of.column())));
         }
         let (program, stacks, heap) =
             (reading("part_files_bytes")?, part("part_stacks_bytes"), reading("part_unknown_bytes")?);
@@ -70,7 +70,7 @@ impl Anatomy {
             Some(held) if caches_are_known => (held, part("allocator_cached_bytes")),
             // The program knows what it asked for, and not how large its blocks are.
             Some(held) => {
-                let asked = (answer.requested(phase).unwrap_or(0) as f64).min(held);
+                let asked = (answer.requested(moment).unwrap_or(0) as f64).min(held);
                 (asked, held - asked)
             }
             None => (0.0, 0.0),
@@ -79,7 +79,7 @@ impl Anatomy {
         let had = reading("allocator_resident_bytes").or(reading("allocator_mapped_bytes"));
         let exit = reading("allocator_allocated_bytes").zip(had);
         let mut found = Anatomy {
-            phase,
+            moment,
             rss: program + stacks + heap + part("part_shared_bytes"),
             threads,
             never_touched: 0.0,
@@ -87,7 +87,7 @@ impl Anatomy {
             free_pages_are_known: reading("allocator_dirty_bytes").is_some(),
             is_divided: held.is_some(),
             is_walked: false,
-            peak: reading("peak_resident_bytes").filter(|_| phase == Phase::Peak),
+            peak: reading("peak_resident_bytes").filter(|_| moment == Moment::Peak),
             at_exit: exit.filter(|_| held.is_none()),
             unexplained: 0.0,
             bytes: [0.0; PARTS.len()],
@@ -115,10 +115,10 @@ impl Anatomy {
     }
 
     /// The parts of processes that were divided from outside. They are resident, and add up.
-    fn walked(phase: Phase, threads: Option<u32>, peak: Option<f64>, of: impl Fn(Part) -> f64) -> Anatomy {
+    fn walked(moment: Moment, threads: Option<u32>, peak: Option<f64>, of: impl Fn(Part) -> f64) -> Anatomy {
         let bytes = PARTS.map(of);
         Anatomy {
-            phase,
+            moment,
             rss: bytes.iter().sum(),
             threads,
             never_touched: 0.0,
@@ -202,13 +202,13 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     /// An idle mark with readings in MiB.
-    fn answer(live: u64, readings: &[(&str, u64)]) -> CellAnswer {
+    fn answer(live: u64, readings: &[(&str, u64)]) -> Measured {
         let column = |(name, mebibytes): &(&str, u64)| (name.to_string(), vec![Some(mebibytes * MIB)]);
-        CellAnswer {
-            phases: vec![Phase::Idle],
+        Measured {
+            moments: vec![Moment::Idle],
             requested_bytes: vec![live * MIB],
             readings: readings.iter().map(column).collect(),
-            ..CellAnswer::default()
+            ..Measured::default()
         }
     }
 
@@ -293,10 +293,10 @@ mod tests {
         let seen =
             [("part_files_bytes", 3), ("part_stacks_bytes", 1), ("part_unknown_bytes", 20), ("part_shared_bytes", 2)];
         let mut row = answer(0, &[&seen[..], &[("part_unknown_huge_bytes", 6)]].concat());
-        for phase in [Phase::Idle, Phase::Peak] {
-            row.phases = vec![phase];
+        for moment in [Moment::Idle, Moment::Peak] {
+            row.moments = vec![moment];
             let found = Anatomy::of(&row, None).unwrap();
-            assert_eq!((found.phase, found.sum(), found.rss), (phase, (26 * MIB) as f64, (26 * MIB) as f64));
+            assert_eq!((found.moment, found.sum(), found.rss), (moment, (26 * MIB) as f64, (26 * MIB) as f64));
             assert_eq!((mebibytes(&found, Part::Unknown), mebibytes(&found, Part::Padding)), (20.0, 0.0));
             let name = found.name(Part::Unknown);
             assert!(found.adds_up() && found.get(Part::Live) == 0.0 && name == "heap, not divided");
@@ -306,7 +306,7 @@ mod tests {
             row.readings.insert(name.into(), vec![Some(mebibytes * MIB)]);
         }
         assert_eq!(Anatomy::of(&row, None).unwrap().at_exit, Some(((5 * MIB) as f64, (9 * MIB) as f64)));
-        row.phases = vec![Phase::Start];
+        row.moments = vec![Moment::Start];
         assert_eq!(Anatomy::of(&row, None), None);
     }
 
@@ -329,7 +329,7 @@ mod tests {
         let others = [("peak_resident_bytes", 70), ("allocator_allocated_bytes", 5), ("allocator_mapped_bytes", 9)];
         let mut row = answer(0, &[&parts[..], &others].concat());
         let idle = Anatomy::of(&row, None).unwrap();
-        row.phases = vec![Phase::Peak];
+        row.moments = vec![Moment::Peak];
         let found = Anatomy::of(&row, None).unwrap();
         assert_eq!((idle.peak, found.peak), (None, Some((70 * MIB) as f64)));
         let parts = [

@@ -277,9 +277,9 @@ mod tests {
         changed(|row| row.cell.cores = Some(0));
         changed(|row| row.cell.candidate.spec.name.push('x'));
         changed(|row| row.provenance.host.name.push('x'));
-        changed(|row| row.answer = None);
-        changed(|row| row.answer.as_mut().unwrap().requested_bytes[0] ^= 1);
-        changed(|row| *row.answer.as_mut().unwrap().readings.values_mut().next().unwrap().last_mut().unwrap() = None);
+        changed(|row| row.measured = None);
+        changed(|row| row.measured.as_mut().unwrap().requested_bytes[0] ^= 1);
+        changed(|row| *row.measured.as_mut().unwrap().readings.values_mut().next().unwrap().last_mut().unwrap() = None);
     }
 
     #[test]

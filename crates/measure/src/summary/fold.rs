@@ -114,7 +114,7 @@ fn version_of<'a>(versions: &'a Versions, build: &str) -> Option<&'a Version> {
 
 /// The cores that a cell's process saw: those that were asked for, if it was told of them.
 fn cores(sample: &Sample) -> Option<u32> {
-    let seen = sample.answer.as_ref().and_then(|answer| answer.notes.get(CORES_SEEN));
+    let seen = sample.measured.as_ref().and_then(|answer| answer.notes.get(CORES_SEEN));
     sample.cell.cores.map(|cores| seen.map_or(cores, |seen| *seen as u32))
 }
 
@@ -242,7 +242,7 @@ impl Fold {
         group.place = group.place.min(cell.place);
         let build = &sample.provenance.build.id;
         *group.measured_by.entry(build.clone()).or_default() += usize::from(sample.error.is_some());
-        if let Some(answer) = &sample.answer {
+        if let Some(answer) = &sample.measured {
             let unproven = answer.unproven.iter();
             self.unproven.extend(unproven.map(|(name, why)| (key.candidate.clone(), name.clone(), why.clone())));
         }
@@ -258,7 +258,7 @@ impl Fold {
                 widen(&mut group.started_ms, sample.started_ms);
                 let known = ALL.iter().filter_map(|metric| Some((&metric.name, metric.of(sample)?)));
                 known.for_each(|(name, value)| group.values.entry(name.clone()).or_default().push(value));
-                let answer = sample.answer.as_ref();
+                let answer = sample.measured.as_ref();
                 group.anatomies.extend(answer.and_then(|answer| Anatomy::of(answer, cell.job.threads())));
                 let Some(answer) = answer.filter(|_| cell.job.program().is_some()) else { return Ok(()) };
                 self.peaks_unknown += usize::from(metric_of_all("peak_resident").of(sample).is_none());
@@ -376,7 +376,7 @@ impl Fold {
 mod tests {
     use super::*;
     use allocanary_rows::job::Job;
-    use allocanary_rows::sample::CellAnswer;
+    use allocanary_rows::sample::Measured;
 
     fn sample() -> Sample {
         let row = include_str!("../../../../tests/golden/sample.jsonl").lines().next().unwrap();
@@ -402,7 +402,7 @@ mod tests {
     #[test]
     fn a_program_whose_peak_is_not_known_is_told() {
         let mut row = sample();
-        (row.cell.job, row.answer) = (Job::of_program(Default::default()), Some(CellAnswer::default()));
+        (row.cell.job, row.measured) = (Job::of_program(Default::default()), Some(Measured::default()));
         let mut fold = Fold::default();
         fold.add(&row).unwrap();
         let notes = crate::summary::notes(&fold);
@@ -413,9 +413,9 @@ mod tests {
     fn a_row_is_of_the_cores_that_its_program_saw() {
         let mut row = sample();
         row.cell.cores = Some(64);
-        row.answer = Some(CellAnswer::default());
+        row.measured = Some(Measured::default());
         assert_eq!(key(&row).cores, Some(64));
-        row.answer.as_mut().unwrap().notes.insert(CORES_SEEN.into(), 2);
+        row.measured.as_mut().unwrap().notes.insert(CORES_SEEN.into(), 2);
         assert_eq!(key(&row).cores, Some(2));
     }
 }

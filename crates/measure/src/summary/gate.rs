@@ -31,7 +31,9 @@ impl MetricLimit {
     /// The name and the share of `resident=5%`. Only the rows know all metrics, so the name is looked up later.
     pub fn parse(text: &str) -> Result<(&str, f64)> {
         let wrong = || {
-            Error::Input(format!("--gate: wanted METRIC=PERCENT such as resident=5% or peak_resident.p90=5%, found `{text}`"))
+            Error::Input(format!(
+                "--gate: wanted METRIC=PERCENT such as resident=5% or peak_resident.p90=5%, found `{text}`"
+            ))
         };
         metric_percent(text).ok_or_else(wrong)
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::anatomy;
 use super::conditions::{Conditions, differing};
 use super::fold::{CellKey, CellRepeats, Fold};
-use super::{Axis, CandidatePoints, LEAST_SAMPLES, MARGIN, MedianEstimate, COST, Panel, Point, compare_groups};
+use super::{Axis, COST, CandidatePoints, LEAST_SAMPLES, MARGIN, MedianEstimate, Panel, Point, compare_groups};
 use crate::metrics::{Metric, metric_of_all};
 use allocanary_rows::Candidate;
 use allocanary_rows::program::OverTime;

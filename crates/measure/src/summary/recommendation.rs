@@ -1,7 +1,7 @@
 //! What the rows of a panel say to do: which candidate to take, or to keep the first. In: a section and one of its panels. Out: one
 //! value, from which every report takes its answer and its lines to paste.
 
-use super::{GroupComparison, MedianEstimate, COST, Panel, StudySection, Verdict};
+use super::{COST, GroupComparison, MedianEstimate, Panel, StudySection, Verdict};
 use crate::metrics::{Better, Metric, metric_of_all};
 
 /// What to do, by the figures in the last column of a panel. Lines are named by their place in the panel.

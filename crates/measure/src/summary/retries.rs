@@ -58,7 +58,7 @@ mod tests {
     fn failure(host: &str, started_ms: u64) -> Sample {
         let rows = include_str!("../../../../tests/golden/sample.jsonl");
         let mut row: Sample = serde_json::from_str(rows.lines().next().unwrap()).unwrap();
-        row.answer = None;
+        row.measured = None;
         row.error = Some(Failure { kind: FailureKind::Late, text: "late".into() });
         row.provenance.host.name = host.into();
         row.started_ms = started_ms;

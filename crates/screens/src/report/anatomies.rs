@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use super::words;
 use allocanary_measure::summary::anatomy::{Anatomy, PARTS, Part};
 use allocanary_measure::summary::{Axis, CandidatePoints, Panel};
-use allocanary_rows::Phase;
+use allocanary_rows::Moment;
 use allocanary_text::parts::OVERHEAD;
 
 /// The letter of each part in a bar of text, in the order of [`PARTS`].
@@ -28,7 +28,7 @@ pub fn fullest<'a, 'b>(
 /// `where the memory is when idle, at 64 threads`.
 pub fn heading(panel: &Panel, column: usize, found: &[(usize, &CandidatePoints, Anatomy)]) -> String {
     let when = match found.first() {
-        Some((_, _, anatomy)) if anatomy.phase == Phase::Peak => match found.iter().any(|found| found.2.is_walked) {
+        Some((_, _, anatomy)) if anatomy.moment == Moment::Peak => match found.iter().any(|found| found.2.is_walked) {
             true => "in the largest reading",
             false => "near the peak",
         },
@@ -174,14 +174,14 @@ pub fn is_much(bytes: f64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use allocanary_rows::Phase;
-    use allocanary_rows::sample::CellAnswer;
+    use allocanary_rows::Moment;
+    use allocanary_rows::sample::Measured;
 
     fn anatomy(readings: &[(&str, u64)]) -> Anatomy {
         let column = |(name, mebibytes): &(&str, u64)| (name.to_string(), vec![Some(mebibytes << 20)]);
         let readings = readings.iter().map(column).collect();
         let answer =
-            CellAnswer { phases: vec![Phase::Idle], requested_bytes: vec![4 << 20], readings, ..CellAnswer::default() };
+            Measured { moments: vec![Moment::Idle], requested_bytes: vec![4 << 20], readings, ..Measured::default() };
         Anatomy::of(&answer, Some(64)).unwrap()
     }
 

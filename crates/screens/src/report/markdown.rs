@@ -3,7 +3,7 @@
 use super::{anatomies, answer, figures, words};
 use crate::report::format::ReportFormat;
 use allocanary_measure::metrics::metric_of_all;
-use allocanary_measure::summary::{Anatomy, Findings, COST, Panel, StudySection};
+use allocanary_measure::summary::{Anatomy, COST, Findings, Panel, StudySection};
 use allocanary_text::outside::TerminalStyle;
 
 /// The report.

@@ -33,7 +33,7 @@ pub fn of(section: &StudySection, panel: &Panel, named: CandidateName) -> Vec<Pi
     }
     pictures.extend([
         over_time::over_time(panel, last),
-        lines::phases(panel, last),
+        lines::moments(panel, last),
         dots::latency(panel, last),
         parts::parts(panel, last, taken, named),
     ]);

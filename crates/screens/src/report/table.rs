@@ -1,11 +1,11 @@
 //! `table`: for a terminal of 80 columns or more. In: findings. Out: tables and sentences.
 
 mod anatomy;
+mod cost;
 mod ending;
 mod grid;
 mod names;
 mod narrow;
-mod cost;
 
 use comfy_table::{Attribute, Cell, Color};
 use textwrap::core::display_width;

@@ -11,7 +11,7 @@ use super::around::ShellCommand;
 use super::watch::ProgramUse;
 use super::{Interrupted, Residents, residents, runtimes};
 use allocanary_rows::Cell;
-use allocanary_rows::Phase;
+use allocanary_rows::Moment;
 use allocanary_rows::program::Program;
 use allocanary_sys::clocks::monotonic_nanos;
 
@@ -53,9 +53,9 @@ impl RunContext<'_> {
     }
 
     /// The resident pages of all processes, if they are read. Of one that ends meanwhile there are none.
-    pub(super) fn residents(&self, phase: Option<Phase>, watch: &mut ProgramUse) -> Vec<Residents> {
+    pub(super) fn residents(&self, moment: Option<Moment>, watch: &mut ProgramUse) -> Vec<Residents> {
         let pids = if self.reads_pages { watch.alive() } else { &[] };
-        residents::of(pids, phase)
+        residents::of(pids, moment)
     }
 
     /// The user has interrupted a run: if it is recorded, its pages are read before it is ended, where they are read at all.

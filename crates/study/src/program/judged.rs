@@ -10,12 +10,12 @@ use super::{Ran, fail, huge_pages, proof, runtimes};
 use allocanary_rows::Cell;
 use allocanary_rows::PROCESS_THP;
 use allocanary_rows::program::{CORES_SEEN, Program};
-use allocanary_rows::sample::{CellAnswer, Failure, FailureKind};
+use allocanary_rows::sample::{Failure, FailureKind, Measured};
 use allocanary_sys::sys;
 
 impl Launcher {
     /// Adds what is proven, and compares the output.
-    pub(super) fn judged(&self, cell: &Cell, program: &Program, ran: Ran, proof: &Path) -> Result<CellAnswer, Failure> {
+    pub(super) fn judged(&self, cell: &Cell, program: &Program, ran: Ran, proof: &Path) -> Result<Measured, Failure> {
         let mut answer = ran.answer;
         let other = self.others.get(&cell.allocator).filter(|_| self.prover.is_some());
         let known = self.version(cell);
@@ -37,7 +37,7 @@ impl Launcher {
             answer.found = proven.found;
             answer.unproven = proven.unproven;
             if let Some(exit) = proven.exit {
-                let marks = answer.phases.len();
+                let marks = answer.moments.len();
                 for (name, value) in [
                     ("allocator_allocated_bytes", exit.allocator_allocated_bytes),
                     ("allocator_active_bytes", exit.allocator_active_bytes),
@@ -101,7 +101,7 @@ impl Launcher {
 
     /// Fails if a program that ends wrote something else than the other candidates. Where the user's check has decided about an
     /// output, this does not.
-    fn compare(&self, cell: &Cell, program: &Program, answer: &CellAnswer) -> Result<(), Failure> {
+    fn compare(&self, cell: &Cell, program: &Program, answer: &Measured) -> Result<(), Failure> {
         let Some(output) = answer.output.as_ref().filter(|_| program.compares_output()) else { return Ok(()) };
         let mut expected = self.expected.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         match &*expected {

@@ -13,10 +13,10 @@ use super::filled::{filled, filled_all, free_port, with};
 use super::given::given;
 use super::{Interrupted, Residents, RunContext, Unspent, runtimes, variables};
 use allocanary_rows::Cell;
-use allocanary_rows::Phase;
+use allocanary_rows::Moment;
 use allocanary_rows::description::Description;
 use allocanary_rows::program::Output;
-use allocanary_rows::sample::{CellAnswer, Failure, FailureKind};
+use allocanary_rows::sample::{Failure, FailureKind, Measured};
 use allocanary_rows::{Candidate, PRELOAD};
 use allocanary_sys::{private, sys};
 
@@ -79,16 +79,16 @@ pub struct ProgramRecorder<'a> {
 /// A run that was recorded.
 pub struct Recorded {
     /// What was measured.
-    pub answer: CellAnswer,
+    pub answer: Measured,
     /// When each mark was set, in nanoseconds of the monotonic clock.
-    pub moments: Vec<(Phase, u64)>,
+    pub moments: Vec<(Moment, u64)>,
     /// The resident pages of each process at the marks of a service.
     pub residents: Vec<Residents>,
 }
 
 impl Launcher {
     /// Runs a cell.
-    pub fn run(&self, cell: &Cell, deadline: Duration, stop: &AtomicBool) -> (Result<CellAnswer, Failure>, Duration) {
+    pub fn run(&self, cell: &Cell, deadline: Duration, stop: &AtomicBool) -> (Result<Measured, Failure>, Duration) {
         let started = Instant::now();
         let ran = self.record(cell, None, deadline, stop);
         (ran.map(|ran| ran.answer), started.elapsed())
@@ -155,7 +155,7 @@ impl Launcher {
             let moments = std::mem::take(&mut ran.moments);
             let residents = std::mem::take(&mut ran.residents);
             let answer = self.judged(cell, program, ran, &proof)?;
-            Ok(Recorded { answer: CellAnswer { environment: given, ..answer }, moments, residents })
+            Ok(Recorded { answer: Measured { environment: given, ..answer }, moments, residents })
         });
         // A long output that is equal to the first is kept once.
         let out = folder.join("stdout");

@@ -4,33 +4,33 @@ use std::collections::BTreeMap;
 
 use super::tree::{Details, PartColumns, TreeSizes};
 use super::watch::ProgramUse;
-use allocanary_rows::Phase;
+use allocanary_rows::Moment;
 use allocanary_sys::clocks::monotonic_nanos;
 
 /// The readings at each mark.
 #[derive(Default)]
 pub(super) struct Marks {
-    pub(super) phases: Vec<Phase>,
+    pub(super) moments: Vec<Moment>,
     pub(super) columns: BTreeMap<String, Vec<Option<u64>>>,
     /// When each was set, in nanoseconds of the monotonic clock.
-    pub(super) moments: Vec<(Phase, u64)>,
+    pub(super) times: Vec<(Moment, u64)>,
 }
 
 impl Marks {
-    pub(super) fn mark(&mut self, phase: Phase, readings: &[(&str, Option<u64>)]) {
+    pub(super) fn mark(&mut self, moment: Moment, readings: &[(&str, Option<u64>)]) {
         for (name, value) in readings {
             let column = self.columns.entry(name.to_string()).or_default();
-            column.resize(self.phases.len(), None);
+            column.resize(self.moments.len(), None);
             column.push(*value);
         }
-        self.phases.push(phase);
-        self.moments.push((phase, monotonic_nanos()));
-        self.columns.values_mut().for_each(|column| column.resize(self.phases.len(), None));
+        self.moments.push(moment);
+        self.times.push((moment, monotonic_nanos()));
+        self.columns.values_mut().for_each(|column| column.resize(self.moments.len(), None));
     }
 
     /// Replaces a value at the last mark.
     pub(super) fn set(&mut self, name: &str, value: u64) {
-        let marks = self.phases.len();
+        let marks = self.moments.len();
         let column = self.columns.entry(name.to_string()).or_default();
         column.resize(marks, None);
         if let Some(last) = column.last_mut() {
@@ -44,9 +44,9 @@ impl Marks {
     }
 
     /// A mark with a complete reading.
-    pub(super) fn read(&mut self, phase: Phase, watch: &mut ProgramUse) {
+    pub(super) fn read(&mut self, moment: Moment, watch: &mut ProgramUse) {
         let (sizes, details) = watch.read();
-        self.mark(phase, &readings(&sizes, &details, watch.peak));
+        self.mark(moment, &readings(&sizes, &details, watch.peak));
     }
 }
 

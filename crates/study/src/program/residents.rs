@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::tree;
-use allocanary_rows::Phase;
+use allocanary_rows::Moment;
 
 /// The pages of a process that were resident at a mark.
 pub struct Residents {
     /// The mark; none where the recording was ended from outside.
-    pub phase: Option<Phase>,
+    pub moment: Option<Moment>,
     /// The process.
     pub pid: u32,
     /// Ranges of addresses, sorted: private memory without a file.
@@ -20,7 +20,7 @@ pub struct Residents {
 #[derive(Default)]
 pub struct Interrupted {
     /// When each mark was set, in nanoseconds of the monotonic clock.
-    pub moments: Vec<(Phase, u64)>,
+    pub moments: Vec<(Moment, u64)>,
     /// When it was interrupted; 0 if it was not.
     pub end: u64,
     /// The resident pages of each process at the marks, and then.
@@ -32,7 +32,7 @@ pub fn residents() -> Vec<Residents> {
     of(&tree::members(&BTreeSet::new()), None)
 }
 
-pub(super) fn of(pids: &[u32], phase: Option<Phase>) -> Vec<Residents> {
-    let of = |pid: &u32| Some(Residents { phase, pid: *pid, ranges: allocanary_heap::resident(*pid).ok()? });
+pub(super) fn of(pids: &[u32], moment: Option<Moment>) -> Vec<Residents> {
+    let of = |pid: &u32| Some(Residents { moment, pid: *pid, ranges: allocanary_heap::resident(*pid).ok()? });
     pids.iter().filter_map(of).collect()
 }

@@ -13,8 +13,8 @@ use super::running::{LEFT, Running};
 use super::tree::{self, Details};
 use super::watch::ProgramUse;
 use super::{FigurePattern, Ready, Residents, RunContext, pipes, runtimes};
-use allocanary_rows::Phase;
-use allocanary_rows::sample::{CellAnswer, Failure, FailureKind};
+use allocanary_rows::Moment;
+use allocanary_rows::sample::{Failure, FailureKind, Measured};
 use allocanary_sys::sys;
 use allocanary_text::units::parse_duration;
 
@@ -27,7 +27,7 @@ const CLEANING: Duration = Duration::from_secs(10);
 /// A run that has ended.
 pub struct Ran {
     /// What was measured.
-    pub answer: CellAnswer,
+    pub answer: Measured,
     /// The process that had the most memory, and its program.
     pub main: (u32, String),
     /// The last lines of its standard error.
@@ -39,7 +39,7 @@ pub struct Ran {
     /// Whether that process had the library of somebody else's, as far as it was looked at.
     pub mapped: Option<bool>,
     /// When each mark was set, in nanoseconds of the monotonic clock.
-    pub moments: Vec<(Phase, u64)>,
+    pub moments: Vec<(Moment, u64)>,
     /// The resident pages of each process at the marks of a service, if it was recorded.
     pub residents: Vec<Residents>,
 }
@@ -87,7 +87,7 @@ impl RunContext<'_> {
         running.watch.walks.schedule.saved = unspent().get(&candidate).copied().unwrap_or_default();
         let watched = sys::Watched::of(running.root);
         let mut marks = Marks::default();
-        marks.mark(Phase::Start, &START);
+        marks.mark(Moment::Start, &START);
         while running.step(&watched) {
             if running.must_stop() {
                 return Err(running.late("did not end"));
@@ -135,7 +135,7 @@ impl RunContext<'_> {
                 *value = value.filter(|bytes| *name == "peak_resident_bytes" && *bytes > 0);
             });
         }
-        marks.mark(Phase::Peak, &found);
+        marks.mark(Moment::Peak, &found);
         marks.set("context_switches", used.switches);
         marks.set_parts(running.watch.parts_near_peak());
         unspent().insert(candidate, running.watch.walks.schedule.balance(wall));
@@ -148,8 +148,8 @@ impl RunContext<'_> {
             running.around("--check", text, Some(&running.out.file)).run(None, until, self.stop)?;
         }
         let figures = self.figures(&running.out.file)?;
-        let moments = std::mem::take(&mut marks.moments);
-        let answer = CellAnswer {
+        let moments = std::mem::take(&mut marks.times);
+        let answer = Measured {
             operations: 1,
             active_ns: wall.as_nanos() as u64,
             output: Some(output),
@@ -165,7 +165,7 @@ impl RunContext<'_> {
         let ran = self.served(&mut marks, &mut residents);
         if let (Err(_), Some(interrupted)) = (&ran, self.interrupted) {
             let mut interrupted = interrupted.lock().unwrap_or_else(PoisonError::into_inner);
-            interrupted.moments = marks.moments;
+            interrupted.moments = marks.times;
             interrupted.residents.extend(residents);
         }
         ran
@@ -182,7 +182,7 @@ impl RunContext<'_> {
         }
         let mut running = Running::start(self)?;
         let watched = sys::Watched::of(running.root);
-        marks.mark(Phase::Start, &START);
+        marks.mark(Moment::Start, &START);
         while !ready.as_ref().map_or(Ok(true), |ready| running.is_ready(ready))? {
             if running.must_stop() {
                 let what = ready.as_ref().map_or(String::new(), Ready::text);
@@ -193,7 +193,7 @@ impl RunContext<'_> {
                 return Err(running.failure(" before it was ready"));
             }
         }
-        marks.read(Phase::Ready, &mut running.watch);
+        marks.read(Moment::Ready, &mut running.watch);
         running.watch.forget();
         let mut wall = Duration::ZERO;
         if let Some(text) = &self.program.load {
@@ -214,8 +214,8 @@ impl RunContext<'_> {
             }
         }
         let (_, details) = running.watch.read();
-        marks.mark(Phase::Peak, &readings(&running.watch.most(), &details, running.watch.peak));
-        residents.extend(self.residents(Some(Phase::Peak), &mut running.watch));
+        marks.mark(Moment::Peak, &readings(&running.watch.most(), &details, running.watch.peak));
+        residents.extend(self.residents(Some(Moment::Peak), &mut running.watch));
         let settle = self.program.settle.as_deref().and_then(parse_duration).unwrap_or(SETTLE);
         let settled = Instant::now() + settle;
         while Instant::now() < settled {
@@ -229,8 +229,8 @@ impl RunContext<'_> {
         if !running.is_alive() {
             return Err(running.failure(" while it was idle"));
         }
-        marks.read(Phase::Idle, &mut running.watch);
-        residents.extend(self.residents(Some(Phase::Idle), &mut running.watch));
+        marks.read(Moment::Idle, &mut running.watch);
+        residents.extend(self.residents(Some(Moment::Idle), &mut running.watch));
         marks.set_parts(running.watch.parts_now());
         let over = running.watch.over_time();
         let killed = running.stop();
@@ -240,9 +240,9 @@ impl RunContext<'_> {
             Some(_) => self.figures(&self.folder.join("load"))?,
             None => BTreeMap::new(),
         };
-        let moments = std::mem::take(&mut marks.moments);
+        let moments = std::mem::take(&mut marks.times);
         let marks = std::mem::take(marks);
-        let mut answer = CellAnswer { active_ns: wall.as_nanos() as u64, figures, ..self.answer(marks, &running) };
+        let mut answer = Measured { active_ns: wall.as_nanos() as u64, figures, ..self.answer(marks, &running) };
         answer.over_time = Some(over);
         if killed {
             answer.notes.insert("killed_after_stop".into(), 1);
@@ -251,17 +251,17 @@ impl RunContext<'_> {
         Ok(Ran { residents, ..self.ran(answer, &running, moments) })
     }
 
-    fn answer(&self, marks: Marks, running: &Running) -> CellAnswer {
-        CellAnswer {
-            requested_bytes: vec![0; marks.phases.len()],
-            phases: marks.phases,
+    fn answer(&self, marks: Marks, running: &Running) -> Measured {
+        Measured {
+            requested_bytes: vec![0; marks.moments.len()],
+            moments: marks.moments,
             readings: marks.columns,
             over_time: Some(running.watch.over_time()),
-            ..CellAnswer::default()
+            ..Measured::default()
         }
     }
 
-    fn ran(&self, answer: CellAnswer, running: &Running, moments: Vec<(Phase, u64)>) -> Ran {
+    fn ran(&self, answer: Measured, running: &Running, moments: Vec<(Moment, u64)>) -> Ran {
         Ran {
             answer,
             moments,

@@ -60,7 +60,7 @@ pub enum Rest {
     Workload(Duration),
     /// The time for which a service settles.
     Service(Duration),
-    /// The time that a program runs. Its peak is read, and it has no idle phase.
+    /// The time that a program runs. Its peak is read, and it has no idle moment.
     Program(Duration),
     /// A trace's idle wait, with the program's own times if it is paced.
     Trace(Duration),

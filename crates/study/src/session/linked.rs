@@ -117,13 +117,13 @@ fn check(sample: &Sample, cell: &Cell) -> Result<(), Failure> {
     if sample.cell != *cell {
         return lie("the answer is for another cell than the one asked for");
     }
-    match &sample.answer {
+    match &sample.measured {
         None if sample.error.is_none() => lie("the answer holds neither readings nor an error"),
-        Some(answer) if answer.requested_bytes.len() != answer.phases.len() => {
-            lie("requested_bytes and phases differ in length")
+        Some(answer) if answer.requested_bytes.len() != answer.moments.len() => {
+            lie("requested_bytes and moments differ in length")
         }
-        Some(answer) if answer.readings.values().any(|column| column.len() != answer.phases.len()) => {
-            lie("a reading and phases differ in length")
+        Some(answer) if answer.readings.values().any(|column| column.len() != answer.moments.len()) => {
+            lie("a reading and moments differ in length")
         }
         _ => Ok(()),
     }

@@ -29,7 +29,8 @@ impl Executor for ProgramRunner<'_> {
             // Of each cell anew: the program may be built again while its study runs.
             let builds = self.builds(&mut std::iter::once(cell));
             let (answer, wall) = self.launcher.run(cell, deadline, stop);
-            let sample = answer.map(|answer| Sample { answer: Some(answer), ..Sample::empty(cell, &self.provenance) });
+            let sample =
+                answer.map(|answer| Sample { measured: Some(answer), ..Sample::empty(cell, &self.provenance) });
             Ran { sample, wall, builds }
         })
     }

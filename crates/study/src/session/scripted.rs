@@ -10,14 +10,14 @@ use allocanary_facts::environment::Environment;
 use allocanary_rows::Cell;
 use allocanary_rows::description::{Description, WorkloadDescription};
 use allocanary_rows::provenance::{Build, Provenance};
-use allocanary_rows::sample::{CellAnswer, Failure, Sample};
+use allocanary_rows::sample::{Failure, Measured, Sample};
 use allocanary_sys::host::Host;
 
 /// What a cell of the script does.
 #[derive(Clone, Debug)]
 pub enum ScriptStep {
     /// It answers after this time.
-    Answers(Box<CellAnswer>, Duration),
+    Answers(Box<Measured>, Duration),
     /// It fails after this time.
     Fails(Failure, Duration),
     /// The user interrupts the session while it runs.
@@ -87,7 +87,7 @@ impl Executor for Scripted<'_> {
                 return CellOutcome::Stopped;
             }
             ScriptStep::Answers(answer, wall) => {
-                (Sample { answer: Some(*answer), ..Sample::empty(cell, &provenance) }, wall)
+                (Sample { measured: Some(*answer), ..Sample::empty(cell, &provenance) }, wall)
             }
             ScriptStep::Fails(failure, wall) => {
                 (Sample { error: Some(failure), ..Sample::empty(cell, &provenance) }, wall)

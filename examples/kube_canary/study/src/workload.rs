@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use allocanary_cell::workload::{Outcome, Phase, Setup, Workload, WorkloadStage, parameter};
+use allocanary_cell::workload::{Moment, Outcome, Setup, Workload, WorkloadStage, parameter};
 use allocanary_facts::setting::SettingKind;
 use kube_canary::canary;
 use kube_canary::options::Options;
@@ -90,18 +90,18 @@ fn run(setup: &Setup, stage: &mut dyn WorkloadStage) -> Result<Outcome, String> 
     };
     // Every peer was probed once, and its answer is in its book.
     std::thread::sleep(interval * 2 + Duration::from_millis(200));
-    stage.mark(Phase::Filled, 0);
+    stage.mark(Moment::Filled, 0);
     let start = Instant::now();
     let laps = scraped(address, scrapes, setup.threads)?;
     let active = start.elapsed();
-    stage.mark(Phase::Peak, 0);
+    stage.mark(Moment::Peak, 0);
     setup.timer.record(&laps);
     std::thread::sleep(idle);
-    stage.mark(Phase::Idle, 0);
+    stage.mark(Moment::Idle, 0);
     let _ = stop.send(());
     ended(running)?;
-    stage.mark(Phase::Released, 0);
-    stage.mark(Phase::Purged, 0);
+    stage.mark(Moment::Released, 0);
+    stage.mark(Moment::Purged, 0);
     let scrapes = laps.len() as u64;
     Ok(Outcome { operations: scrapes, active, timed_every: 1, verified: scrapes })
 }

@@ -1,6 +1,6 @@
 //! A program that was recorded. In: its end. Out: what its traces get.
 
-use allocanary_rows::Phase;
+use allocanary_rows::Moment;
 use allocanary_study::program::Residents;
 use allocanary_trace::stacks::Resident;
 
@@ -28,15 +28,15 @@ pub(super) const INTERRUPTED: u8 = 130;
 /// The resident pages of one process, as its trace has them.
 pub(super) fn residents(pid: u32, all: &[Residents]) -> Vec<Resident> {
     let of = all.iter().filter(|residents| residents.pid == pid);
-    of.map(|residents| Resident { mark: mark(residents.phase), ranges: residents.ranges.clone() }).collect()
+    of.map(|residents| Resident { mark: mark(residents.moment), ranges: residents.ranges.clone() }).collect()
 }
 
 /// The number of a mark in a trace.
-pub(super) fn mark(phase: Option<Phase>) -> u8 {
-    match phase {
+pub(super) fn mark(moment: Option<Moment>) -> u8 {
+    match moment {
         None => 3,
-        Some(Phase::Idle) => 2,
-        Some(Phase::Peak) => 1,
+        Some(Moment::Idle) => 2,
+        Some(Moment::Peak) => 1,
         Some(_) => 0,
     }
 }

@@ -17,7 +17,7 @@ use crate::commands::{replay, terminal};
 use allocanary_doctor::program::StartableProgram;
 use allocanary_facts::ours;
 use allocanary_measure::summary::Agreement;
-use allocanary_rows::Phase;
+use allocanary_rows::Moment;
 use allocanary_rows::error::{Error, Result};
 use allocanary_rows::program::Program;
 use allocanary_rows::sample::Sample;
@@ -145,7 +145,7 @@ fn replays(recordings: &[Vec<(PathBuf, TraceHeader)>]) -> Result<StudyFile> {
 /// How far the recordings differ. What the threads of a program have at one time depends on the order in which they
 /// run.
 fn spread(count: usize, replay: &[Sample]) -> String {
-    let live = || replay.iter().filter_map(|row| row.answer.as_ref()?.notes.get("trace_peak_live").copied());
+    let live = || replay.iter().filter_map(|row| row.measured.as_ref()?.notes.get("trace_peak_live").copied());
     let [least, most] = [live().min(), live().max()].map(|bytes| Unit::Bytes.show(bytes.unwrap_or(0) as f64));
     format!("replay: of {count} recordings, which have {least} to {most} live at the peak\n")
 }
@@ -154,8 +154,8 @@ fn spread(count: usize, replay: &[Sample]) -> String {
 fn beside(real: &[Sample], traces: &[(PathBuf, TraceHeader)]) -> String {
     const SHOWN: usize = 5;
     let counts = real.iter().filter_map(|row| {
-        let answer = row.answer.as_ref()?;
-        answer.reading("processes", Phase::Peak).max(answer.reading("processes", Phase::Idle))
+        let answer = row.measured.as_ref()?;
+        answer.reading("processes", Moment::Peak).max(answer.reading("processes", Moment::Idle))
     });
     let most = counts.max().unwrap_or(0);
     if most < 2 {

@@ -10,7 +10,7 @@ use super::recorded::{INTERRUPTED, Recorded};
 use crate::commands::run::started::Started;
 use crate::commands::{measure, terminal};
 use allocanary_rows::Cell;
-use allocanary_rows::Phase;
+use allocanary_rows::Moment;
 use allocanary_rows::error::{Error, Result};
 use allocanary_rows::job::Job;
 use allocanary_rows::program::Program;
@@ -47,9 +47,9 @@ pub fn run(recording: &RecordOptions, study: &StudyFile, number: u32) -> Result<
     let (stop, interrupted) = (measure::watch_interrupts(), Mutex::new(Interrupted::default()));
     let recorder = ProgramRecorder { environment: &add, interrupted: &interrupted, reads_pages: recording.stacks > 0 };
     let recorded = started.launcher.record(&cell, Some(recorder), deadline, stop);
-    let times = |moments: &[(Phase, u64)]| {
-        let at = |phase: Phase| moments.iter().find(|(marked, _)| *marked == phase && is_service);
-        [Phase::Ready, Phase::Peak, Phase::Idle].map(|phase| at(phase).map_or(0, |(_, nanos)| *nanos))
+    let times = |moments: &[(Moment, u64)]| {
+        let at = |moment: Moment| moments.iter().find(|(marked, _)| *marked == moment && is_service);
+        [Moment::Ready, Moment::Peak, Moment::Idle].map(|moment| at(moment).map_or(0, |(_, nanos)| *nanos))
     };
     if stop.load(Ordering::Relaxed) {
         terminal::tell("interrupted: what was recorded so far is kept");

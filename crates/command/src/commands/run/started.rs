@@ -20,7 +20,7 @@ use allocanary_rows::Cell;
 use allocanary_rows::description::Description;
 use allocanary_rows::error::{Error, Result};
 use allocanary_rows::program::{Figure, Program};
-use allocanary_rows::sample::{CellAnswer, FailureKind};
+use allocanary_rows::sample::{FailureKind, Measured};
 use allocanary_study::program::{Launcher, runtimes};
 use allocanary_study::session::{Roster, StudyFile};
 use allocanary_sys::private;
@@ -145,7 +145,7 @@ impl Started {
         const SHORT: f64 = 3.0;
         let interrupted = measure::watch_interrupts();
         let is_limited = first.job.program().is_some_and(|program| program.memory_limit.is_some());
-        let once = |launcher: &Launcher| -> Result<(Option<CellAnswer>, f64)> {
+        let once = |launcher: &Launcher| -> Result<(Option<Measured>, f64)> {
             let (ran, wall) = launcher.run(first, deadline, interrupted);
             // It is no error here if the memory limit kills the program: the study will find this out.
             if ran.as_ref().is_err_and(|failure| failure.kind == FailureKind::OutOfMemory) && is_limited {

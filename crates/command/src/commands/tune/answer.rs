@@ -341,8 +341,8 @@ mod whole_tests;
 mod tests {
     use super::*;
     use allocanary_measure::metrics::Metrics;
-    use allocanary_rows::Phase;
-    use allocanary_rows::sample::CellAnswer;
+    use allocanary_rows::Moment;
+    use allocanary_rows::sample::Measured;
     use allocanary_study::search::goal::{Goal, GoalSource};
     use allocanary_study::search::proof::{front, prove};
 
@@ -361,7 +361,7 @@ mod tests {
         let column = |(name, mebibytes): &(&str, u64)| (name.to_string(), vec![Some(mebibytes << 20)]);
         let readings = parts.iter().map(column).collect();
         let answer =
-            CellAnswer { phases: vec![Phase::Idle], requested_bytes: vec![4 << 20], readings, ..CellAnswer::default() };
+            Measured { moments: vec![Moment::Idle], requested_bytes: vec![4 << 20], readings, ..Measured::default() };
         Anatomy::of(&answer, Some(40)).unwrap()
     }
 

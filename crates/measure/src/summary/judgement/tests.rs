@@ -4,29 +4,29 @@ use super::*;
 use crate::metrics::{Metrics, metric_of_all};
 use crate::summary::{Fold, Verdict};
 use allocanary_rows::Cell;
-use allocanary_rows::Phase;
+use allocanary_rows::Moment;
 use allocanary_rows::job::Job;
 use allocanary_rows::load::Load;
 use allocanary_rows::provenance::Provenance;
-use allocanary_rows::sample::{CellAnswer, Failure, FailureKind, Sample};
+use allocanary_rows::sample::{Failure, FailureKind, Measured, Sample};
 
 /// A row of a candidate on one thread of `server`, with `rss` bytes of resident memory.
 fn row(candidate: &str, place: u32, repeat: u32, rss: f64) -> Sample {
     let cell = Cell { repeat, place, ..Cell::new(candidate, candidate, Job::workload("server", 1)) };
-    let answer = CellAnswer {
+    let answer = Measured {
         version: "5".into(),
-        phases: vec![Phase::Idle],
+        moments: vec![Moment::Idle],
         requested_bytes: vec![0],
         readings: [("resident_bytes", rss), ("anonymous_bytes", rss)]
             .map(|(name, value)| (name.to_string(), vec![Some(value as u64)]))
             .into(),
         operations: 1000,
         active_ns: 1_000_000,
-        ..CellAnswer::default()
+        ..Measured::default()
     };
     // Rows of one cell are told apart by their times.
     let started_ms = u64::from(place * 1000 + repeat);
-    Sample { answer: Some(answer), wall_us: 1_000_000, started_ms, ..Sample::empty(&cell, &Provenance::here()) }
+    Sample { measured: Some(answer), wall_us: 1_000_000, started_ms, ..Sample::empty(&cell, &Provenance::here()) }
 }
 
 const MIB: f64 = 1048576.0;
@@ -40,13 +40,13 @@ fn rows() -> Vec<Sample> {
 }
 
 fn failed(mut sample: Sample) -> Sample {
-    sample.answer = None;
+    sample.measured = None;
     sample.error = Some(Failure { kind: FailureKind::Crashed, text: "signal 11".into() });
     sample
 }
 
 fn grown(mut sample: Sample, times: f64) -> Sample {
-    let readings = &mut sample.answer.as_mut().unwrap().readings;
+    let readings = &mut sample.measured.as_mut().unwrap().readings;
     let rss = readings.get_mut("resident_bytes").unwrap();
     rss.iter_mut().flatten().for_each(|rss| *rss = (*rss as f64 * times) as u64);
     sample
@@ -245,7 +245,7 @@ fn a_gated_metric_that_vanishes_fails_on_either_side_and_on_both() {
         .iter()
         .cloned()
         .map(|mut row| {
-            row.answer.as_mut().unwrap().readings.remove("anonymous_bytes");
+            row.measured.as_mut().unwrap().readings.remove("anonymous_bytes");
             row
         })
         .collect();

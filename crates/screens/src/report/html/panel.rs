@@ -27,7 +27,7 @@ pub fn section(
     names: &CandidateLabels,
     table: Markup,
 ) -> Markup {
-    // A program that ends has no idle phase.
+    // A program that ends has no idle moment.
     let mut points = panel.lines.iter().flat_map(|line| line.points.iter().flatten());
     let has_idle = points.any(|point| point.over_time.is_none() || point.get("resident").is_some());
     let pictures = pictures::of(section, panel, &|at, line| names.marked(at, line));

@@ -6,7 +6,7 @@ use super::names::CandidateLabels;
 use crate::draw::markup::{candidate, prose};
 use crate::report::words::{self, PER_REQUESTED};
 use allocanary_measure::metrics::{Metric, Metrics, metric_of_all};
-use allocanary_measure::summary::{CandidatePoints, GroupComparison, MedianEstimate, COST, Panel, Point, Verdict};
+use allocanary_measure::summary::{COST, CandidatePoints, GroupComparison, MedianEstimate, Panel, Point, Verdict};
 
 /// Resident memory when idle, candidates by columns.
 pub fn memory(panel: &Panel, names: &CandidateLabels) -> Markup {

@@ -93,7 +93,7 @@ fn odd_figures_leave_gaps_and_no_nonsense() {
     assert_eq!(
         single.matches("<figure>").count(),
         6,
-        "four bars, the phases and the quantiles; no memory against time"
+        "four bars, the moments and the quantiles; no memory against time"
     );
     let equal = page(&[1, 2], vec![line("a", vec![point(Some(5e6)), point(Some(5e6))])]);
     assert_eq!(equal.matches("<figure>").count(), 5);
@@ -127,7 +127,7 @@ fn a_search_has_the_answer_and_no_bar_has_another() {
     assert!(!page.contains("row taken") && !page.contains("drawn in colour"), "{page}");
 }
 
-/// A phase that no row has is no tick on the axis. A live set of 0 is no line.
+/// A moment that no row has is no tick on the axis. A live set of 0 is no line.
 #[test]
 fn pictures_show_what_there_is() {
     let mut lines = vec![line("a", vec![point(Some(4e6)), point(Some(4e6))])];

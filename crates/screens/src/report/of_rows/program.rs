@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use allocanary_measure::summary::Judged;
-use allocanary_rows::Phase;
+use allocanary_rows::Moment;
 use allocanary_rows::error::Error;
 use allocanary_rows::job::Job;
 use allocanary_rows::program::{Figure, OverTime, Program};
-use allocanary_rows::sample::CellAnswer;
+use allocanary_rows::sample::Measured;
 use tempfile::tempdir;
 
 use super::*;
@@ -22,14 +22,14 @@ fn row(candidate: &str, place: u32, repeat: u32) -> Sample {
     cell.settings = BTreeMap::new();
     cell.job = Job::of_program(Program { command: vec!["job".into()], ..Program::default() });
     let peak = (64 << 20) + u64::from(repeat) * 4096;
-    sample.answer = Some(CellAnswer {
+    sample.measured = Some(Measured {
         version: "1".into(),
-        phases: vec![Phase::Start, Phase::Peak],
+        moments: vec![Moment::Start, Moment::Peak],
         requested_bytes: vec![0, 0],
         readings: BTreeMap::from([("peak_resident_bytes".to_string(), vec![Some(4096), Some(peak)])]),
         active_ns: 1_000_000_000 + u64::from(repeat) * 100_000,
         over_time: Some(OverTime { every_us: 1000, resident_kib: vec![peak >> 10] }),
-        ..CellAnswer::default()
+        ..Measured::default()
     });
     sample
 }
@@ -40,7 +40,7 @@ fn with_figure(name: &str, value: f64, unit: &str, better: &str) -> Vec<Sample> 
         let mut sample = row("own", 0, repeat);
         let value = value + f64::from(repeat) * 0.001;
         let figure = Figure { value, unit: unit.into(), better: better.into() };
-        sample.answer.as_mut().unwrap().figures.insert(name.into(), figure);
+        sample.measured.as_mut().unwrap().figures.insert(name.into(), figure);
         sample
     };
     (0..8).map(one).collect()
@@ -52,7 +52,7 @@ fn smaller_and_slower(within: &[&str]) -> Vec<Sample> {
         let mut sample = row(["own", "jemalloc"][place as usize], place, repeat);
         let tolerance = within.iter().map(|text| text.to_string()).collect();
         sample.cell.job = Job::of_program(Program { tolerance, ..sample.cell.job.program().unwrap().clone() });
-        let answer = sample.answer.as_mut().unwrap();
+        let answer = sample.measured.as_mut().unwrap();
         if place == 1 {
             answer.active_ns += 100_000_000;
             answer.readings.values_mut().flatten().flatten().for_each(|bytes| *bytes /= 2);
@@ -112,7 +112,7 @@ fn a_row_with_thousands_of_figures_is_refused_by_its_place() {
     let folder = tempdir().unwrap();
     let mut many = row("own", 0, 0);
     let figure = Figure { value: 1.0, unit: "count".into(), better: "lower".into() };
-    many.answer.as_mut().unwrap().figures = (0..20_000).map(|at| (format!("f{at:05}"), figure.clone())).collect();
+    many.measured.as_mut().unwrap().figures = (0..20_000).map(|at| (format!("f{at:05}"), figure.clone())).collect();
     let path = folder.path().join("many.jsonl");
     fs::write(&path, rows::written(&many) + "\n").unwrap();
     let mut fold = Fold::default();
@@ -128,7 +128,7 @@ fn a_row_with_thousands_of_figures_is_refused_by_its_place() {
 fn a_figure_that_was_zero_is_told_with_what_it_is() {
     let of = |value: f64| {
         let mut rows = with_figure("errors", value, "count", "lower");
-        let figures = rows.iter_mut().filter_map(|row| row.answer.as_mut()?.figures.get_mut("errors"));
+        let figures = rows.iter_mut().filter_map(|row| row.measured.as_mut()?.figures.get_mut("errors"));
         figures.for_each(|figure| figure.value = value);
         rows
     };
@@ -145,7 +145,7 @@ fn what_crashes_under_an_allocator_is_not_proposed_however_little_it_needs() {
     let mut rows = smaller_and_slower(&[]);
     let bad = |row: &&mut Sample| row.cell.candidate == "jemalloc".into() && row.cell.repeat % 3 == 2;
     for row in rows.iter_mut().filter(bad) {
-        (row.answer, row.error) = (None, Some(killed()));
+        (row.measured, row.error) = (None, Some(killed()));
     }
     let found = report(&rows, "table");
     assert!(found.contains("Keep own:") && !found.contains("To run with jemalloc"), "{found}");
@@ -160,7 +160,7 @@ fn a_crash_counts_for_the_build_that_crashed() {
             row.started_ms = u64::from(repeat) + if failures > 0 { 1000 } else { 0 };
             row.builds = [("./program".to_string(), build.to_string())].into();
             if repeat < failures {
-                (row.answer, row.error) = (None, Some(killed()));
+                (row.measured, row.error) = (None, Some(killed()));
             }
             row
         };

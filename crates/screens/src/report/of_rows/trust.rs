@@ -3,10 +3,10 @@
 
 use allocanary_measure::summary::{Judged, Verdict};
 use allocanary_rows::Cell;
-use allocanary_rows::Phase;
+use allocanary_rows::Moment;
 use allocanary_rows::job::Job;
 use allocanary_rows::load::Load;
-use allocanary_rows::sample::CellAnswer;
+use allocanary_rows::sample::Measured;
 
 use super::*;
 
@@ -68,7 +68,7 @@ fn unlike_hosts_are_never_one_figure() {
 fn unlike_versions_are_never_one_figure_and_the_same_machine_again_is_pooled() {
     let (old, other) = pair(|row| {
         row.started_ms += 1;
-        if let Some(answer) = row.answer.as_mut().filter(|answer| answer.version == "5.3.1") {
+        if let Some(answer) = row.measured.as_mut().filter(|answer| answer.version == "5.3.1") {
             answer.version = "5.3.0".into();
         }
         true
@@ -87,7 +87,7 @@ fn unlike_versions_are_never_one_figure_and_the_same_machine_again_is_pooled() {
 
 #[test]
 fn a_cell_that_failed_before_it_said_its_version_is_one_with_the_others() {
-    let fail = |row: &mut Sample| (row.answer, row.error) = (None, Some(killed()));
+    let fail = |row: &mut Sample| (row.measured, row.error) = (None, Some(killed()));
     let one = changed(|row| {
         if row.cell.candidate == "jemalloc".into() && row.cell.repeat == 0 {
             fail(row);
@@ -115,7 +115,7 @@ fn two_versions(crashed_in: &str) -> Vec<Sample> {
         changed(|row| {
             row.started_ms += later;
             row.provenance.build.id = build.into();
-            if let Some(answer) = row.answer.as_mut().filter(|answer| answer.version == "5.3.1") {
+            if let Some(answer) = row.measured.as_mut().filter(|answer| answer.version == "5.3.1") {
                 answer.version = version.into();
             }
             row.cell.candidate != "jemalloc:narenas=1".into()
@@ -124,7 +124,7 @@ fn two_versions(crashed_in: &str) -> Vec<Sample> {
     let mut rows = together(&of("5.3.0", "build-a", 0), &of("5.3.1", "build-b", 1));
     let crash = |row: &Sample| {
         let started_ms = row.started_ms + 5;
-        let mut row = Sample { answer: None, error: Some(killed()), started_ms, ..row.clone() };
+        let mut row = Sample { measured: None, error: Some(killed()), started_ms, ..row.clone() };
         row.provenance.build.id = crashed_in.into();
         row
     };
@@ -208,7 +208,7 @@ fn hosts_with_different_cores_are_never_mixed() {
     let (small, large) = pair(|row| {
         row.provenance.host.cores = 64;
         row.provenance.host.name = "large".into();
-        for value in row.answer.iter_mut().flat_map(|answer| answer.readings.get_mut("resident_bytes")).flatten() {
+        for value in row.measured.iter_mut().flat_map(|answer| answer.readings.get_mut("resident_bytes")).flatten() {
             *value = value.map(|bytes| bytes + (500 << 20));
         }
         true
@@ -274,7 +274,7 @@ fn loaded(times: f64) -> (Vec<Sample>, Vec<Sample>) {
     pair(|row| {
         row.wall_us = 100_000;
         row.load = Some(Load { runnable: 30, average: 30.5, cpus: 2, stolen_ms: 200, throttled_us: 40_000 });
-        for value in row.answer.iter_mut().flat_map(|answer| answer.readings.get_mut("resident_bytes")).flatten() {
+        for value in row.measured.iter_mut().flat_map(|answer| answer.readings.get_mut("resident_bytes")).flatten() {
             *value = value.map(|bytes| (bytes as f64 * times) as u64);
         }
         true
@@ -315,7 +315,7 @@ fn a_report_ends_with_its_answer_and_cost_on_the_last_screen() {
         // The candidate with the least memory has slowest operations that take three times as long as the first
         // candidate's.
         let winner = row.cell.candidate == "jemalloc:narenas=1".into();
-        if let Some(latency) = row.answer.as_mut().and_then(|answer| answer.latency.as_mut()).filter(|_| winner) {
+        if let Some(latency) = row.measured.as_mut().and_then(|answer| answer.latency.as_mut()).filter(|_| winner) {
             latency.p99_ns *= 3;
         }
         row.cell.cores.is_none()
@@ -395,7 +395,7 @@ fn what_no_number_of_repeats_would_decide_is_counted_and_named() {
         let mut row = template.clone();
         row.cell.candidate = format!("c{place}").as_str().into();
         (row.cell.place, row.cell.repeat) = (place, repeat);
-        let readings = &mut row.answer.as_mut().unwrap().readings;
+        let readings = &mut row.measured.as_mut().unwrap().readings;
         let rss = readings.get_mut("resident_bytes").unwrap().iter_mut().flatten();
         let (more, spread) = (u64::from(repeat) * 4096, 1.0 + 0.05 * f64::from(repeat));
         rss.for_each(|rss| *rss = ((*rss + more) as f64 * spread * times) as u64);
@@ -419,7 +419,7 @@ fn what_no_number_of_repeats_would_decide_is_counted_and_named() {
 fn a_study_does_not_propose_what_crashes() {
     let rows = changed(|row| {
         if row.cell.candidate == "jemalloc:narenas=1".into() && row.cell.repeat % 3 == 2 {
-            (row.answer, row.error) = (None, Some(killed()));
+            (row.measured, row.error) = (None, Some(killed()));
         }
         row.cell.candidate != "jemalloc".into() && row.cell.cores.is_none()
     });
@@ -437,14 +437,14 @@ fn the_figures_are_those_of_the_rows() {
         let mut row = template.clone();
         row.cell = Cell { repeat, ..Cell::new("fake", "fake", Job::workload("work", 1)) };
         let readings = [("resident_bytes", (40 + u64::from(repeat)) << 20), ("peak_resident_bytes", 50 << 20)];
-        row.answer = Some(CellAnswer {
+        row.measured = Some(Measured {
             version: "1.2".into(),
-            phases: vec![Phase::Start, Phase::Idle],
+            moments: vec![Moment::Start, Moment::Idle],
             requested_bytes: vec![0, 20 << 20],
             readings: readings.map(|(name, bytes)| (name.to_string(), vec![Some(1 << 20), Some(bytes)])).into(),
             operations: 1000,
             active_ns: 500_000_000,
-            ..CellAnswer::default()
+            ..Measured::default()
         });
         row
     };

@@ -9,7 +9,7 @@ use super::{CandidateName, figure};
 use crate::draw::Picture;
 use crate::report::words;
 use allocanary_measure::metrics::{Better, Metric, metric_of_all};
-use allocanary_measure::summary::{MedianEstimate, COST, Panel, StudySection};
+use allocanary_measure::summary::{COST, MedianEstimate, Panel, StudySection};
 use allocanary_text::units::Unit;
 
 /// The maximum of pictures in one panel.

@@ -1,4 +1,4 @@
-//! Line charts: a figure from column to column, or from phase to phase. In: a panel. Out: pictures.
+//! Line charts: a figure from column to column, or from moment to moment. In: a panel. Out: pictures.
 
 use super::figure;
 use crate::draw::canvas::{Canvas, Side, spread};
@@ -9,8 +9,8 @@ use allocanary_measure::metrics::metric_of_all;
 use allocanary_measure::summary::{Axis, MedianEstimate, Panel};
 use allocanary_text::units::Unit;
 
-/// The phases at which resident memory is read, with the metric of each.
-const PHASES: [(&str, &str); 7] = [
+/// The moments at which resident memory is read, with the metric of each.
+const MOMENTS: [(&str, &str); 7] = [
     ("start", "resident_start"),
     ("ready", "resident_ready"),
     ("filled", "resident_filled"),
@@ -59,24 +59,24 @@ pub fn latency(panel: &Panel) -> Option<Picture> {
     Some(chart.picture("99 % of operations take at most this: medians with their 95 % intervals; less is better."))
 }
 
-/// Resident memory from phase to phase at one column, at the phases that have figures; `None` for fewer than two.
-pub fn phases(panel: &Panel, column: usize) -> Option<Picture> {
+/// Resident memory from moment to moment at one column, at the moments that have figures; `None` for fewer than two.
+pub fn moments(panel: &Panel, column: usize) -> Option<Picture> {
     let read = |metric: &str| {
         panel.lines.iter().map(|line| figure(line, column, metric)).collect::<Vec<Option<MedianEstimate>>>()
     };
-    let phases: Vec<(&str, Vec<Option<MedianEstimate>>)> =
-        PHASES.iter().map(|(name, metric)| (*name, read(metric))).collect();
-    let phases: Vec<_> = phases.into_iter().filter(|(_, found)| found.iter().any(Option::is_some)).collect();
-    let step = 1.0 / (phases.len().checked_sub(2)? + 1) as f64;
+    let moments: Vec<(&str, Vec<Option<MedianEstimate>>)> =
+        MOMENTS.iter().map(|(name, metric)| (*name, read(metric))).collect();
+    let moments: Vec<_> = moments.into_iter().filter(|(_, found)| found.iter().any(Option::is_some)).collect();
+    let step = 1.0 / (moments.len().checked_sub(2)? + 1) as f64;
     let series: Vec<Vec<Option<MedianEstimate>>> =
-        (0..panel.lines.len()).map(|line| phases.iter().map(|(_, found)| found[line]).collect()).collect();
+        (0..panel.lines.len()).map(|line| moments.iter().map(|(_, found)| found[line]).collect()).collect();
     let chart = Chart {
         title: match panel.axis {
             Axis::Program => "Resident memory over a run".to_string(),
             axis => format!("Resident memory over a run at {}", words::column(axis, panel.columns[column])),
         },
-        feet: phases.iter().enumerate().map(|(at, (name, _))| (inset(at as f64 * step), name.to_string())).collect(),
-        axis: "phase",
+        feet: moments.iter().enumerate().map(|(at, (name, _))| (inset(at as f64 * step), name.to_string())).collect(),
+        axis: "moment",
         scale: fitting(Unit::Bytes, &figures(&series)),
         series,
         floor: Vec::new(),
@@ -87,7 +87,7 @@ pub fn phases(panel: &Panel, column: usize) -> Option<Picture> {
         ("released", "Released: all is freed."),
         ("purged", "Purged: the allocator was told to give back."),
     ];
-    let shown = meanings.iter().filter(|(phase, _)| phases.iter().any(|(name, _)| name == phase));
+    let shown = meanings.iter().filter(|(moment, _)| moments.iter().any(|(name, _)| name == moment));
     let meanings: String = shown.map(|(_, meaning)| format!(" {meaning}")).collect();
     Some(chart.picture(&format!("Medians with their 95 % intervals.{meanings}")))
 }

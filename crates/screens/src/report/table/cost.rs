@@ -5,7 +5,7 @@ use comfy_table::Cell;
 use super::{Grid, bold, broken, painted, wrapped};
 use crate::report::words;
 use allocanary_measure::metrics::{Metric, metric_of_all};
-use allocanary_measure::summary::{CandidatePoints, COST, Panel};
+use allocanary_measure::summary::{COST, CandidatePoints, Panel};
 use allocanary_text::outside::TerminalStyle;
 
 /// Time and work at the largest column: figures, and below them verdicts compared with the first candidate.

@@ -7,9 +7,9 @@ use tempfile::tempdir;
 
 use super::*;
 use crate::session::{ScriptStep, Scripted};
-use allocanary_rows::Phase;
+use allocanary_rows::Moment;
 use allocanary_rows::provenance::Build;
-use allocanary_rows::sample::{CellAnswer, Failure, FailureKind};
+use allocanary_rows::sample::{Failure, FailureKind, Measured};
 
 const SECOND: Duration = Duration::from_secs(1);
 const NAMES: [&str; 2] = ["system", "jemalloc"];
@@ -25,14 +25,14 @@ fn described() -> Vec<Description> {
 /// An answer after two seconds, with this many resident bytes.
 fn resident(bytes: u64) -> ScriptStep {
     let readings = [("resident_bytes".to_string(), vec![Some(bytes)])].into();
-    let answer = CellAnswer {
+    let answer = Measured {
         version: "5".into(),
-        phases: vec![Phase::Idle],
+        moments: vec![Moment::Idle],
         requested_bytes: vec![0],
         readings,
         operations: 1,
         active_ns: 1,
-        ..CellAnswer::default()
+        ..Measured::default()
     };
     ScriptStep::Answers(Box::new(answer), 2 * SECOND)
 }

@@ -50,8 +50,8 @@ fn a_failed_cell_is_a_row_and_the_next_one_is_run() {
     let late = Failure { kind: FailureKind::Late, text: "killed at its deadline".into() };
     let (ending, rows, _) = run(&rounds(1), None, [ScriptStep::Fails(late.clone(), SECOND), answers(1)]);
     assert_eq!(ending, Ending::Finished);
-    assert_eq!((rows[0].error.clone(), rows[0].answer.clone()), (Some(late), None));
-    assert!(rows[1].error.is_none() && rows[1].answer.is_some());
+    assert_eq!((rows[0].error.clone(), rows[0].measured.clone()), (Some(late), None));
+    assert!(rows[1].error.is_none() && rows[1].measured.is_some());
 }
 
 #[test]

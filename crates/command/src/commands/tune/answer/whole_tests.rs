@@ -14,11 +14,11 @@ use allocanary_measure::rows;
 use allocanary_measure::summary::StudyNotes;
 use allocanary_rows::Candidate;
 use allocanary_rows::Cell;
-use allocanary_rows::Phase;
+use allocanary_rows::Moment;
 use allocanary_rows::description::Description;
 use allocanary_rows::error::Result;
 use allocanary_rows::load::Load;
-use allocanary_rows::sample::{CellAnswer, Failure, FailureKind, Latency, Sample};
+use allocanary_rows::sample::{Failure, FailureKind, Latency, Measured, Sample};
 use allocanary_study::program::runtimes;
 use allocanary_study::search::cells::{Cells, SearchJob, SearchProgress};
 use allocanary_study::search::goal::{Goal, GoalSource};
@@ -61,15 +61,15 @@ fn line(cell: &Cell, cost: Cost) -> ScriptStep {
     };
     let repeat = u64::from(cell.repeat);
     let readings = [("resident_bytes".to_string(), vec![Some((rss << 20) + repeat * 4096)])].into();
-    let answer = CellAnswer {
+    let answer = Measured {
         version: "1.2".into(),
-        phases: vec![Phase::Idle],
+        moments: vec![Moment::Idle],
         requested_bytes: vec![4 << 20],
         readings,
         operations: 1000,
         active_ns: millis * 1_000_000 + repeat * 100_000,
         latency: Some(Latency { timed: 1, every: 1, p50_ns: 10, p99_ns: 100, p999_ns: 200, max_ns: 300 }),
-        ..CellAnswer::default()
+        ..Measured::default()
     };
     ScriptStep::Answers(Box::new(answer), 10 * SECOND)
 }

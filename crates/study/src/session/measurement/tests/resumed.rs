@@ -77,7 +77,7 @@ fn a_study_that_is_finished_in_another_container_has_no_failures_left() {
     drop(place.measure(&both, false, answers(4)).unwrap());
     // The second container measured nothing new, and the first had two failures: its memory was too small.
     let fail = |row: &mut Sample| {
-        row.answer = None;
+        row.measured = None;
         row.error = Some(Failure { kind: FailureKind::OutOfMemory, text: "too small".into() });
     };
     let mut rows = place.rows();

@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The marks at which meters are read, in order of time. A workload with many cycles marks [`Phase::Idle`] after each
+/// The marks at which meters are read, in order of time. A workload with many cycles marks [`Moment::Idle`] after each
 /// cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Phase {
+pub enum Moment {
     /// The process has just started, before the workload.
     Start,
     /// The user's service answers.
@@ -24,21 +24,21 @@ pub enum Phase {
     Purged,
 }
 
-impl Phase {
-    /// Every phase, in order.
-    pub const ALL: [Phase; 7] =
-        [Phase::Start, Phase::Ready, Phase::Filled, Phase::Peak, Phase::Idle, Phase::Released, Phase::Purged];
+impl Moment {
+    /// Every moment, in order.
+    pub const ALL: [Moment; 7] =
+        [Moment::Start, Moment::Ready, Moment::Filled, Moment::Peak, Moment::Idle, Moment::Released, Moment::Purged];
 
-    /// The phase's name in rows.
+    /// The moment's name in rows.
     pub const fn name(self) -> &'static str {
         match self {
-            Phase::Start => "start",
-            Phase::Ready => "ready",
-            Phase::Filled => "filled",
-            Phase::Peak => "peak",
-            Phase::Idle => "idle",
-            Phase::Released => "released",
-            Phase::Purged => "purged",
+            Moment::Start => "start",
+            Moment::Ready => "ready",
+            Moment::Filled => "filled",
+            Moment::Peak => "peak",
+            Moment::Idle => "idle",
+            Moment::Released => "released",
+            Moment::Purged => "purged",
         }
     }
 }
