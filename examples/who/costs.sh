@@ -67,7 +67,7 @@ row() { # NAME FUNCTION PROGRAM...
             # A process may execute another program: each of its programs has a trace.
             [ $way != all ] || made=$(for trace in "$folder/traces"/*.trace; do
                 "$bin/allocanary" trace export --format json "$trace"
-            done | jq -s -r '"\(map(.allocations + .resizes) | add) \(map(.stacks.bytes) | add)"')
+            done | jq -s -r '"\(map(.allocations + .reallocations) | add) \(map(.stacks.file_bytes) | add)"')
         done
     done
     # A busy machine makes all five runs of a round slower. So ratios are computed within a round, and their median is shown.

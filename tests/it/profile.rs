@@ -91,7 +91,7 @@ fn a_running_program_says_who_holds_its_memory_under_every_preload() {
         holds(&all, "keeper", 64.0);
         holds(&all, "hoarder", 64.0);
         assert_eq!(figure(&all, "churn", "requested_bytes"), 0.0, "{preload}: {all:#}");
-        assert!(figure(&all, "churn", "allocated_bytes") > 100.0 * MIB, "{preload}: {all:#}");
+        assert!(figure(&all, "churn", "allocated_total_bytes") > 100.0 * MIB, "{preload}: {all:#}");
         let depth = fs::read_to_string(format!("/proc/{}/status", service.pid())).unwrap();
         assert!(depth.contains("Threads:\t1\n") && depth.contains("TracerPid:\t0\n"), "no thread, no stop: {depth}");
     }
@@ -141,7 +141,7 @@ fn threads_that_free_each_others_blocks_leave_nothing_and_thousands_of_them_are_
         let service = Service::start(&program, "hands", preload, "profile=16KiB");
         let all = json(folder.path(), &service.pid());
         assert_eq!(figure(&all, "hander", "samples"), 0.0, "{preload}: {all:#}");
-        assert!(figure(&all, "hander", "allocated_bytes") > 1000.0 * MIB, "{preload}: {all:#}");
+        assert!(figure(&all, "hander", "allocated_total_bytes") > 1000.0 * MIB, "{preload}: {all:#}");
         let service = Service::start(&program, "many", preload, settings);
         holds(&json(folder.path(), &service.pid()), "each", 76.29);
     }

@@ -69,23 +69,24 @@ pub(crate) fn prove_counts(line: &mut JsonLine) {
     let Some(counts) = budget::counts() else { return };
     line.add(",\"memory_budget\":{");
     limit(line, counts);
-    let counts = [
+    let all = [
         ("looks", &counts.looks),
         ("unread", &counts.unread),
         ("levels", &counts.levels),
         ("purges", &counts.purges),
         ("threads", &counts.threads),
-        ("nanos", &counts.nanos),
     ];
-    for (name, count) in counts {
+    for (name, count) in all {
         line.add_number(name, Some(count.load(Ordering::Relaxed)));
     }
+    let nanos = counts.nanos.load(Ordering::Relaxed);
+    let _ = write!(line, ",\"spent_seconds\":{}.{:09}", nanos / 1_000_000_000, nanos % 1_000_000_000);
     line.add("}");
 }
 
 fn limit(line: &mut JsonLine, counts: &budget::BudgetCounters) {
     let _ = match counts.limit.load(Ordering::Relaxed) {
-        0 => write!(line, "\"limit\":null"),
-        limit => write!(line, "\"limit\":{limit}"),
+        0 => write!(line, "\"limit_bytes\":null"),
+        limit => write!(line, "\"limit_bytes\":{limit}"),
     };
 }

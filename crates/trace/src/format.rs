@@ -297,8 +297,6 @@ pub mod at {
 
 /// The reason for the end of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub enum TraceEnd {
     /// The process still records, or it was killed.
     Recording,
@@ -332,7 +330,6 @@ impl TraceEnd {
 
 /// Moments of a run, in nanoseconds from the start of its trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Marks {
     /// The service was ready.
     pub ready: Option<u64>,
@@ -344,7 +341,6 @@ pub struct Marks {
 
 /// A file header as numbers and texts.
 #[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct TraceHeader {
     /// Whether its chunks are packed. Then `used` is the size of the unpacked file.
     pub is_packed: bool,

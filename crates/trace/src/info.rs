@@ -17,7 +17,6 @@ const MOST_POINTS: usize = 512;
 
 /// The figures of a trace.
 #[derive(Clone, Debug)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Info {
     /// The file's header.
     pub header: TraceHeader,
@@ -40,18 +39,14 @@ pub struct Info {
     /// Frees and reallocs by another thread than the one that allocated.
     pub crossing: u64,
     /// Bytes of all allocations together.
-    #[cfg_attr(feature = "serde", serde(rename = "allocated_bytes"))]
     pub requested: u64,
     /// The most live bytes at one time.
-    #[cfg_attr(feature = "serde", serde(rename = "peak_requested_bytes"))]
     pub peak_live: u64,
     /// That time in nanoseconds.
     pub peak_nanos: u64,
     /// Live bytes at the end.
-    #[cfg_attr(feature = "serde", serde(rename = "end_requested_bytes"))]
     pub end_live: u64,
     /// The highest RssAnon, in bytes.
-    #[cfg_attr(feature = "serde", serde(rename = "peak_anonymous_bytes"))]
     pub most_resident: u64,
     /// Where blocks were allocated; none if the trace has no stacks.
     pub stacks: Option<StackFigures>,
@@ -70,7 +65,6 @@ pub struct Info {
 
 /// The stacks of a trace in numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct StackFigures {
     /// Allocations that have a stack.
     pub allocations: u64,
@@ -86,7 +80,6 @@ pub struct StackFigures {
 
 /// The blocks of one class of sizes.
 #[derive(Clone, Debug, Default)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Class {
     /// The largest size.
     pub up_to: u64,
@@ -104,7 +97,6 @@ pub struct Class {
 
 /// A thread of the program.
 #[derive(Clone, Copy, Debug, Default)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct ThreadInfo {
     /// Its number.
     pub thread: u32,
@@ -120,19 +112,15 @@ pub struct ThreadInfo {
 
 /// A point of the curve.
 #[derive(Clone, Debug)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct CurvePoint {
     /// Time.
     pub nanos: u64,
     /// Live bytes.
-    #[cfg_attr(feature = "serde", serde(rename = "requested_bytes"))]
     pub live: u64,
     /// RssAnon in bytes, the last reading.
-    #[cfg_attr(feature = "serde", serde(rename = "anonymous_bytes"))]
     pub resident: u64,
     /// Events until then.
     pub events: u64,
-    #[cfg_attr(feature = "serde", serde(skip))]
     classes: [u64; CLASSES],
 }
 

@@ -61,7 +61,6 @@ pub trait Sink {
 
 /// The counts of a merge.
 #[derive(Clone, Debug, Default, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Merged {
     /// Events, stamps excluded.
     pub events: u64,

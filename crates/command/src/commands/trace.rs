@@ -74,7 +74,8 @@ pub fn report(format: &str, to: Option<&Path>, path: &Path) -> Result<ExitCode> 
 }
 
 fn json(info: &Info) -> Result<String> {
-    serde_json::to_string_pretty(info).map(|text| text + "\n").map_err(|error| Error::Input(error.to_string()))
+    let document = allocanary_screens::views::trace::json(info);
+    serde_json::to_string_pretty(&document).map(|text| text + "\n").map_err(|error| Error::Input(error.to_string()))
 }
 
 fn bytes(number: u64) -> String {

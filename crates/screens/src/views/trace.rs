@@ -1,6 +1,7 @@
 //! A page about one recorded trace. In: the facts about a trace. Out: HTML with pictures. The page fetches nothing.
 
 mod flames;
+mod json;
 mod sites;
 
 use std::time::Duration;
@@ -15,6 +16,8 @@ use crate::draw::palette;
 use crate::draw::scale::AxisScale;
 use allocanary_text::units::{Unit, show_duration};
 use allocanary_trace::info::{CurvePoint, Info};
+
+pub use json::json;
 
 /// The number of size classes in the picture of live bytes by size.
 const SHOWN_CLASSES: usize = 5;

@@ -172,7 +172,7 @@ fn of_site(found: &SiteReport, site: &AllocationSite) -> Value {
         "declared": declared.filter(|place| !place.is_empty()), "line": Some(frame.line).filter(|line| *line > 0), "module": known(&frame.module),
         "pinned_bytes": share.pinned, "alone_bytes": alone(share.alone), "with_holes_bytes": alone(share.with_holes),
         "requested_bytes": site.live, "blocks": site.blocks, "untouched_bytes": share.untouched,
-        "allocations": site.allocations, "allocated_bytes": site.bytes,
+        "allocations": site.allocations, "allocated_total_bytes": site.bytes,
         "short_lived": site.short, "short_lived_bytes": site.short_bytes, "grows": site.grows, "without_callers": site.ended,
         "new_blocks_low": new_blocks.map(|(low, _)| low), "new_blocks_high": new_blocks.map(|(_, high)| high),
         "bytes_per_second": slope.map(|slope| rate(slope.per_second)), "bytes_per_second_low": slope.map(|slope| rate(slope.low)),

@@ -68,7 +68,7 @@ pub struct ProofLine {
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct BudgetLine {
     /// The limit in bytes; `None` if no control group has one.
-    pub limit: Option<u64>,
+    pub limit_bytes: Option<u64>,
 }
 
 /// What is proven of a run.
@@ -182,8 +182,8 @@ pub fn check(
     for (name, wanted) in &cell.settings {
         if name == MEMORY_BUDGET {
             match &load.memory_budget {
-                Some(BudgetLine { limit: Some(_) }) => drop(proven.found.insert(name.clone(), wanted.clone())),
-                Some(BudgetLine { limit: None }) => {
+                Some(BudgetLine { limit_bytes: Some(_) }) => drop(proven.found.insert(name.clone(), wanted.clone())),
+                Some(BudgetLine { limit_bytes: None }) => {
                     let why = "no control group of the program has a memory limit: give it one by --memory-limit, or name a size";
                     drop(proven.unproven.insert(name.clone(), why.into()));
                 }
@@ -284,10 +284,10 @@ mod tests {
                 PreloadLibrary::Ours,
             )
         };
-        let proven = check("container", r#""memory_budget":{"limit":1000},"#).unwrap();
+        let proven = check("container", r#""memory_budget":{"limit_bytes":1000},"#).unwrap();
         assert!(proven.found[MEMORY_BUDGET] == "container" && proven.unproven.is_empty());
         assert!(
-            check("container", r#""memory_budget":{"limit":null},"#).unwrap().unproven[MEMORY_BUDGET]
+            check("container", r#""memory_budget":{"limit_bytes":null},"#).unwrap().unproven[MEMORY_BUDGET]
                 .contains("no control group")
         );
         assert!(check("off", "").unwrap().unproven.is_empty());

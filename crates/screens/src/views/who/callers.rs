@@ -74,7 +74,7 @@ fn value(caller: &Caller) -> Value {
     let of = |figures: FunctionFigures| {
         let FunctionFigures { pinned, live, allocated, blocks } = figures;
         object(
-            json!({ "pinned_bytes": pinned, "requested_bytes": live, "allocated_bytes": allocated, "blocks": blocks }),
+            json!({ "pinned_bytes": pinned, "requested_bytes": live, "allocated_total_bytes": allocated, "blocks": blocks }),
         )
     };
     let mut out = object(json!({ "name": caller.name, "module": caller.module }));

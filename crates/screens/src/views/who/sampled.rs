@@ -130,7 +130,7 @@ pub fn json(found: &SampledSites, top: Option<usize>) -> String {
         let sum = summed(others);
         let left_out = json!({
             "sites": others.len(), "requested_bytes": sum.live().bytes.round(), "samples": sum.sum.samples,
-            "allocated_bytes": sum.allocated.round(),
+            "allocated_total_bytes": sum.allocated.round(),
         });
         besides.insert("left_out".into(), left_out);
     }
@@ -145,7 +145,7 @@ fn of_site(site: &SampledSite) -> Value {
         "line": Some(frame.line).filter(|line| *line > 0), "module": known(&frame.module),
         "requested_bytes": live.bytes.round(), "requested_low_bytes": live.low.round(), "requested_high_bytes": live.high.round(),
         "blocks": site.sum.blocks.round(), "samples": site.sum.samples, "oldest_seconds": site.oldest,
-        "allocated_bytes": site.allocated.round(), "allocations": site.allocations.round(),
+        "allocated_total_bytes": site.allocated.round(), "allocations": site.allocations.round(),
     })
 }
 
@@ -346,7 +346,7 @@ What limits these figures
         assert_eq!((script["sites"].as_array().unwrap().len(), &script["sites"][0]["samples"]), (1, &json!(100)));
         assert_eq!(
             script["left_out"],
-            json!({ "sites": 1, "requested_bytes": 10486400.0, "samples": 20, "allocated_bytes": 1e9 })
+            json!({ "sites": 1, "requested_bytes": 10486400.0, "samples": 20, "allocated_total_bytes": 1e9 })
         );
         let whole: Value = serde_json::from_str(&json(&found, Some(2))).unwrap();
         assert!(whole["left_out"].is_null(), "{whole:#}");
