@@ -1,14 +1,29 @@
-//! How sure a number of bytes is that can go back, in JSON: `exact`, or `at_most`. In: a flag of our own values. Out: the word, and back.
-//! Each is a module for `#[serde(with = "...")]`.
+//! How sure a number of bytes is that can go back, in JSON: `exact`, `at_most`, or `unknown` without a number. In: a flag of our own values.
+//! Out: the word, and back. Each module is for `#[serde(with = "...")]`.
 
 use serde::{Deserialize, Serialize};
 
 /// The word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Bound {
+pub enum Bound {
+    /// The number is what goes back.
     Exact,
+    /// The number is the most that goes back.
     AtMost,
+    /// There is no number.
+    Unknown,
+}
+
+impl Bound {
+    /// That of a number, if there is one.
+    pub fn of(number: Option<u64>, at_most: bool) -> Bound {
+        match number {
+            None => Bound::Unknown,
+            Some(_) if at_most => Bound::AtMost,
+            Some(_) => Bound::Exact,
+        }
+    }
 }
 
 /// A flag that is set where the number is only an upper bound.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use allocanary_heap::Reading;
 use allocanary_text::Foreign;
+use allocanary_text::bound::Bound;
 use allocanary_text::outside::in_one_line;
 use allocanary_text::units::{Unit, show_duration, show_time};
 use serde::Serialize;
@@ -37,9 +38,8 @@ pub struct GiveBackAccount {
     /// The bytes that were expected to be given back; `None` if the heap could not be divided.
     #[serde(rename = "reclaimable_bytes")]
     pub forecast: Option<u64>,
-    /// Whether the forecast is only an upper bound.
-    #[serde(rename = "bound", with = "allocanary_text::bound::at_most")]
-    pub at_most: bool,
+    /// How sure the forecast is.
+    pub bound: Bound,
     /// Resident memory that belongs to no known allocator.
     #[serde(rename = "unknown_bytes")]
     pub not_known: u64,
@@ -60,6 +60,8 @@ pub struct HeapCalls {
     /// Its forecast.
     #[serde(rename = "reclaimable_bytes")]
     pub forecast: Option<u64>,
+    /// How sure it is.
+    pub bound: Bound,
     /// The thread that made them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thread: Option<u32>,
@@ -85,6 +87,7 @@ impl HeapCalls {
             allocator: planned.remedy.allocator.into(),
             calls: (planned.remedy.calls)().into_iter().map(|call| call.name).collect(),
             forecast: planned.forecast,
+            bound: Bound::of(planned.forecast, planned.at_most),
             thread: None,
             wait: None,
             took: None,
@@ -125,7 +128,7 @@ impl GiveBackAccount {
             before: reading.counted_resident(),
             after: None,
             forecast: forecast(planned),
-            at_most: planned.iter().any(|one| one.at_most),
+            bound: Bound::of(forecast(planned), planned.iter().any(|one| one.at_most)),
             not_known: not_known(reading),
             without_call: without_call(reading),
             calls: planned.iter().map(HeapCalls::planned).collect(),
@@ -166,7 +169,7 @@ impl GiveBackAccount {
         }
         let line = |call: &HeapCalls| {
             let expected = match call.forecast {
-                Some(forecast) if self.at_most => format!("would give back at most {}", bytes(forecast)),
+                Some(forecast) if call.bound == Bound::AtMost => format!("would give back at most {}", bytes(forecast)),
                 Some(forecast) => format!("would give back {}", bytes(forecast)),
                 None => "would give back an amount that is not known: the heap could not be divided".into(),
             };
@@ -196,7 +199,7 @@ impl GiveBackAccount {
         let calls: String = self.calls.iter().map(call).collect();
         let Some((after, given)) = self.after.zip(self.given()) else { return calls };
         let expected = match self.forecast {
-            Some(forecast) if self.at_most => format!(" (expected: at most {})", bytes(forecast)),
+            Some(forecast) if self.bound == Bound::AtMost => format!(" (expected: at most {})", bytes(forecast)),
             Some(forecast) => format!(" (expected: {})", bytes(forecast)),
             None => String::new(),
         };
@@ -246,6 +249,7 @@ mod tests {
             allocator: "glibc".into(),
             calls: vec!["malloc_trim(0)".into()],
             forecast: Some(45 << 20),
+            bound: Bound::Exact,
             thread: Some(42),
             wait: Some("poll".into()),
             took: Some(3000),
@@ -260,7 +264,7 @@ mod tests {
             before: 61 << 20,
             after: Some(16 << 20),
             forecast: Some(45 << 20),
-            at_most: false,
+            bound: Bound::Exact,
             not_known: 0,
             without_call: Vec::new(),
             calls: vec![call],
@@ -289,6 +293,21 @@ mod tests {
         let mut refused = account();
         refused.calls[0].error = Some("it is traced".into());
         assert!(refused.expectation().ends_with("45.0 MiB\n    refused: it is traced\n") && !refused.is_possible());
+    }
+
+    #[test]
+    fn a_bound_is_of_a_number_and_each_heap_has_its_own() {
+        let mut two = account();
+        (two.bound, two.calls[0].bound) = (Bound::AtMost, Bound::Exact);
+        let jemalloc = HeapCalls { allocator: "jemalloc".into(), bound: Bound::AtMost, ..two.calls[0].clone() };
+        two.calls.push(jemalloc);
+        let said = two.expectation();
+        assert!(said.contains("glibc: malloc_trim(0) would give back 45.0 MiB\n"), "{said}");
+        assert!(said.contains("jemalloc: malloc_trim(0) would give back at most 45.0 MiB\n"), "{said}");
+        let undivided = GiveBackAccount { forecast: None, bound: Bound::of(None, false), ..two };
+        let json = serde_json::to_value(&undivided).unwrap();
+        assert_eq!((&json["reclaimable_bytes"], &json["bound"]), (&serde_json::Value::Null, &"unknown".into()));
+        assert_eq!((&json["calls"][0]["bound"], &json["calls"][1]["bound"]), (&"exact".into(), &"at_most".into()));
     }
 
     #[test]
