@@ -339,11 +339,10 @@ mod tests {
     use allocanary_trace::info::info;
     use allocanary_trace::reader::Trace;
 
-    #[test]
-    fn a_page_shows_what_the_trace_tells() {
+    /// 1000 bytes that stay 4000 times, and 100 (104 in the trace) that another thread frees.
+    fn growing() -> Info {
         let mut sample = TraceBuilder::new(4096);
         for at in 0..4000_u64 {
-            // 1000 bytes that stay, and 100 (104 in the trace) that another thread frees.
             let address = 0x10_0000 + at * 2048;
             sample.event(0, at * 1000, Event::New { how: AllocFunction::Malloc, address, size: 1000 });
             sample.event(
@@ -356,7 +355,59 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.trace");
         std::fs::write(&path, sample.finish()).unwrap();
-        let mut found = info(&Trace::open(&path).unwrap()).unwrap();
+        info(&Trace::open(&path).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn each_number_of_the_document_has_a_unit_or_counts_something() {
+        const COUNTS: &[&str] = &[
+            "events",
+            "allocations",
+            "callocs",
+            "aligned_allocations",
+            "frees",
+            "reallocations",
+            "crossing_frees",
+            "frees_without_allocation",
+            "frees_from_before",
+            "allocations_without_free",
+            "end_blocks",
+            "blocks",
+            "peak_threads",
+            "thread",
+            "pid",
+            "parent_pid",
+            "one_block_in",
+            "one_stack_in",
+            "lost_calls",
+            "lost_calls_without_chunk",
+            "cut_stacks",
+            "broken_stacks",
+            "stacks_without_room",
+        ];
+        let document = json(&growing());
+        fn numbers(value: &serde_json::Value, found: &mut Vec<String>) {
+            match value {
+                serde_json::Value::Object(all) => all.iter().for_each(|(key, value)| {
+                    found.extend(value.is_number().then(|| key.clone()));
+                    numbers(value, found);
+                }),
+                serde_json::Value::Array(all) => all.iter().for_each(|value| numbers(value, found)),
+                _ => {}
+            }
+        }
+        let mut found = Vec::new();
+        numbers(&document, &mut found);
+        found.retain(|key| !key.ends_with("_bytes") && !key.ends_with("_seconds") && !COUNTS.contains(&key.as_str()));
+        assert!(found.is_empty(), "{found:?}");
+        assert_eq!(document["allocated_total_bytes"], 4000 * (1000 + 104));
+        assert_eq!(document["end_requested_bytes"], 4000 * 1000);
+        assert_eq!(document["classes"][1]["largest_block_bytes"], 1024);
+    }
+
+    #[test]
+    fn a_page_shows_what_the_trace_tells() {
+        let mut found = growing();
         found.header.command = "/bin/server <b>".into();
         let html = page(&found, None);
         for text in [
