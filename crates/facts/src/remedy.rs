@@ -43,8 +43,10 @@ pub struct ReleaseCall {
     pub allocator: &'static str,
     /// The function.
     pub function: &'static str,
-    /// The possible prefixes of the function's name: each build of jemalloc chooses one.
+    /// The usual prefixes of the function's name: each build of jemalloc chooses one.
     pub prefixes: &'static [&'static str],
+    /// A function that every build has beside it. By this one another prefix is known, such as `duckdb_je_`.
+    pub beside: Option<&'static str>,
     /// The calls, in order.
     pub calls: fn() -> Vec<FunctionCall>,
     /// Whether a result of the function other than 0 is an error.
@@ -56,9 +58,19 @@ pub struct ReleaseCall {
 }
 
 impl ReleaseCall {
-    /// The possible names of its function.
+    /// The usual names of its function.
     pub fn names(&self) -> impl Iterator<Item = String> + '_ {
         self.prefixes.iter().map(|prefix| format!("{prefix}{}", self.function))
+    }
+
+    /// The prefix of a name, if that may be its function with another prefix than the usual ones: a C name, such as `duckdb_je_mallctl`.
+    pub fn other_prefix<'a>(&self, name: &'a str) -> Option<&'a str> {
+        let is_c = |prefix: &&str| {
+            let rest = prefix.strip_suffix('_').unwrap_or_default();
+            !rest.is_empty() && !prefix.starts_with("_Z") && !self.prefixes.contains(prefix)
+        };
+        self.beside?;
+        name.strip_suffix(self.function).filter(is_c)
     }
 }
 

@@ -55,6 +55,7 @@ pub const REMEDY: ReleaseCall = ReleaseCall {
     allocator: NAME,
     function: "mallctl",
     prefixes: &["", "je_", "_rjem_", "jemalloc_"],
+    beside: Some("mallctlbymib"),
     calls: || vec![mallctl("thread.tcache.flush", None, true), mallctl(PURGE, None, false)],
     zero_is_good: true,
     does: Does::Maps,

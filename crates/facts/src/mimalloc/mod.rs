@@ -28,6 +28,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
         allocator: NAME,
         function: "mi_collect",
         prefixes: &[""],
+        beside: None,
         calls: || vec![call("mi_collect(true)", vec![Argument::Number(1)], false)],
         zero_is_good: false,
         does: Does::Maps,

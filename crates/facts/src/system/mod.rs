@@ -39,6 +39,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
         allocator: HEAP,
         function: "malloc_trim",
         prefixes: &[""],
+        beside: None,
         calls: || vec![call("malloc_trim(0)", vec![Argument::Number(0)], false)],
         // The function returns 1 if memory was given back.
         zero_is_good: false,

@@ -19,6 +19,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
         // The function returns nothing. A caller that reads a result gets whatever was left in the register.
         function: "MallocExtension_ReleaseFreeMemory",
         prefixes: &[""],
+        beside: None,
         calls: || vec![call("MallocExtension_ReleaseFreeMemory()", Vec::new(), false)],
         zero_is_good: false,
         does: Does::Maps,

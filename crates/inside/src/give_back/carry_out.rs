@@ -76,7 +76,9 @@ pub fn call_inside<T: Send>(
     let inside = || {
         let notice = safety::check(pid)?;
         let reader = ThreadReader::open(pid)?;
-        let mut functions = searched(pid, &reader, names.iter().map(|name| (*name).to_string()))?;
+        let own = names.iter().map(|name| (*name).to_string()).collect();
+        let wanted = FunctionSearch { names: own, to_borrow: true, ..FunctionSearch::default() };
+        let mut functions = searched(pid, &reader, &wanted)?;
         if let Some(name) = names.iter().find(|name| functions.all.iter().all(|one| one.name != **name)) {
             return Err(missing(pid, name));
         }
@@ -109,22 +111,19 @@ pub fn carry_out(
 
 /// Whether a process has the function of a remedy.
 pub fn has_function(pid: u32, remedy: &ReleaseCall) -> bool {
-    let wanted = FunctionSearch { names: remedy.names().collect(), to_borrow: false };
-    CodeFunctions::find(pid, &wanted).is_ok_and(|functions| !functions.all.is_empty())
+    CodeFunctions::find(pid, &FunctionSearch::of(remedy, false)).is_ok_and(|functions| !functions.of(remedy).is_empty())
 }
 
-/// The functions with these names, and those that are needed to borrow a thread.
-fn searched(pid: u32, reader: &ThreadReader, names: impl Iterator<Item = String>) -> Result<CodeFunctions, Refusal> {
-    let wanted = FunctionSearch { names: names.collect(), to_borrow: true };
-    Ok(CodeFunctions::find(pid, &wanted)?.within(reader.mappings()))
+/// The functions that are searched for, as far as they are there.
+fn searched(pid: u32, reader: &ThreadReader, wanted: &FunctionSearch) -> Result<CodeFunctions, Refusal> {
+    Ok(CodeFunctions::find(pid, wanted)?.within(reader.mappings()))
 }
 
 fn make(pid: u32, remedy: &ReleaseCall, calls: &[FunctionCall], limits: Limits) -> Result<GiveBackResult, Refusal> {
     let notice = safety::check(pid)?;
     let reader = ThreadReader::open(pid)?;
-    let names: Vec<String> = remedy.names().collect();
-    let functions = searched(pid, &reader, names.iter().cloned())?;
-    let function = the_function(pid, remedy, &functions, &names)?;
+    let functions = searched(pid, &reader, &FunctionSearch::of(remedy, true))?;
+    let function = the_function(pid, remedy, &functions)?;
     let starts_thread = calls.iter().any(|call| call.starts_thread);
     let (does, one_lock_at_a_time) = (remedy.does, remedy.one_lock_at_a_time);
     let terms = Terms { does, starts_thread, one_lock_at_a_time, every: limits.every };
@@ -142,10 +141,8 @@ fn with_thread<T>(
     terms: Terms,
     work: impl FnOnce(Borrowed) -> Result<T, Refusal>,
 ) -> Result<T, Refusal> {
-    let (walks, way) = ProcessWalks::prepare(pid, functions, reader.mappings())?.map_err(|missing| {
-        let state = format!("{missing} was not found in its C library, by which the thread goes back");
-        Refusal::State { pid, state, instead: "Have the program make the call itself" }
-    })?;
+    let prepared = ProcessWalks::prepare(pid, functions, reader.mappings())?;
+    let (walks, way) = prepared.map_err(|missing| missing_way(pid, &missing))?;
     let walks = RefCell::new(walks);
     let until = Instant::now() + SEARCH;
     let mut unfit = Unfit::new();
@@ -170,13 +167,19 @@ fn with_thread<T>(
     }
 }
 
-fn the_function<'a>(
+/// The refusal where a thread could not go back.
+pub(super) fn missing_way(pid: u32, missing: &str) -> Refusal {
+    let state = format!("{missing} was not found in its C library, by which the thread goes back");
+    Refusal::State { pid, state, instead: "Have the program make the call itself" }
+}
+
+/// The function of a remedy in a process.
+pub(super) fn the_function<'a>(
     pid: u32,
     remedy: &ReleaseCall,
     functions: &'a CodeFunctions,
-    names: &[String],
 ) -> Result<&'a CodeFunction, Refusal> {
-    let found = functions.of(names);
+    let found = functions.of(remedy);
     let files: BTreeSet<&str> = found.iter().map(|function| function.file.as_str()).collect();
     if files.len() > 1 {
         let files = files.into_iter().collect::<Vec<_>>().join(" and ");
@@ -184,7 +187,7 @@ fn the_function<'a>(
     }
     found.into_iter().next().ok_or_else(|| {
         let allocator = remedy.allocator.to_string();
-        Refusal::NoFunction { pid, allocator, function: remedy.function, looked: functions.looked.join(", ") }
+        Refusal::NoFunction { pid, allocator, function: remedy.function, looked: functions.looked.len() }
     })
 }
 

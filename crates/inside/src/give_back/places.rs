@@ -5,7 +5,7 @@
 use allocanary_heap::Mapping;
 use serde::{Deserialize, Serialize};
 
-use crate::give_back::functions::CodeFunction;
+use crate::give_back::functions::{CodeFunction, CodeFunctions};
 use crate::give_back::name_space::is_loader;
 
 /// What a piece of code belongs to.
@@ -85,10 +85,13 @@ pub struct Places(Vec<(u64, u64, CodeOwner)>);
 
 impl Places {
     /// Finds the places by the process's functions and mappings.
-    pub fn of(functions: &[CodeFunction], mappings: &[Mapping]) -> Places {
+    pub fn of(found: &CodeFunctions, mappings: &[Mapping]) -> Places {
         let mut places = Places::default();
+        let (functions, prefixes) = (&found.all, found.prefixes());
         for function in functions {
-            if let Some(place) = of_name(&function.name) {
+            let is_of = |(prefix, file): &(&str, &str)| function.file == *file && function.name.starts_with(prefix);
+            let by_prefix = prefixes.iter().any(is_of).then_some(CodeOwner::Allocator);
+            if let Some(place) = of_name(&function.name).or(by_prefix) {
                 places.0.push((function.at, function.at.saturating_add(function.bytes.max(1)), place));
             }
         }
@@ -140,6 +143,20 @@ mod tests {
         CodeFunction { name: name.into(), at, bytes: 16, file: file.into(), inode: 1 }
     }
 
+    fn found(functions: &[CodeFunction]) -> CodeFunctions {
+        CodeFunctions { all: functions.to_vec(), looked: Vec::new() }
+    }
+
+    #[test]
+    fn code_of_a_jemalloc_with_an_unusual_prefix_is_the_allocators() {
+        let function = |name: &str, at| function(name, at, "/duckdb.so");
+        let all = [function("duckdb_je_mallctl", 0x100), function("duckdb_je_mallctlbymib", 0x200)];
+        let inner = function("duckdb_je_arena_bin_choose", 0x300);
+        let places = Places::of(&found(&[&all[..], std::slice::from_ref(&inner)].concat()), &[]);
+        assert_eq!((places.at(0x305), places.at(0x400)), (Some(CodeOwner::Allocator), None));
+        assert_eq!(Places::of(&found(&[inner]), &[]).at(0x305), None);
+    }
+
     #[test]
     fn code_is_known_by_its_function_by_those_around_it_or_by_its_file() {
         let code = |from, name: &str| {
@@ -161,7 +178,7 @@ mod tests {
             function("malloc", 0x9100, "/lib/libjemalloc.so.2"),
             function("je_tcache_flush", 0x500, "/bin/server"),
         ];
-        let places = Places::of(&functions, &mappings);
+        let places = Places::of(&found(&functions), &mappings);
         assert_eq!(places.at(0x1180), Some(CodeOwner::Allocator), "between two functions of the same malloc");
         assert_eq!(
             (places.at(0x1300), places.at(0x130f), places.at(0x1310)),
@@ -188,7 +205,7 @@ mod tests {
             [("__libc_malloc", 0x100), ("malloc", 0x100), ("free", 0x200)]
                 .map(|(name, place)| function(name, at + place, LIBC))
         });
-        let places = Places::of(functions.as_flattened(), &[code(0x1000), code(0x9000)]);
+        let places = Places::of(&found(functions.as_flattened()), &[code(0x1000), code(0x9000)]);
         let at = [0x1180, 0x9180, 0x5000, 0x1f00].map(|at| places.at(at));
         assert_eq!(at, [Some(CodeOwner::Allocator), Some(CodeOwner::Allocator), None, None]);
     }

@@ -22,8 +22,9 @@ pub enum Refusal {
     },
     /// The allocator has no call that can be found.
     #[error(
-        "process {pid}: wanted the function `{function}` of {allocator}, and found it in no symbol table ({looked}). The program is stripped \
-         and linked statically: have it make that call itself, or restart it with another setting (`allocanary doctor {pid}` has lines)"
+        "process {pid}: wanted the function `{function}` of {allocator}, and found it in no symbol table of its {looked} files. The program is \
+         linked statically, without that function or without symbols: have it make that call itself, or restart it with another setting \
+         (`allocanary doctor {pid}` has lines)"
     )]
     NoFunction {
         /// The process.
@@ -32,8 +33,8 @@ pub enum Refusal {
         allocator: String,
         /// The function.
         function: &'static str,
-        /// The files that were searched.
-        looked: String,
+        /// The number of files that were searched.
+        looked: usize,
     },
     /// Two libraries have the allocator's function, and it is not known which one has the heap.
     #[error(
@@ -132,6 +133,21 @@ impl Refusal {
     /// Whether a call had begun. It may have given memory back before it failed.
     pub fn has_begun(&self) -> bool {
         matches!(self, Refusal::Locked { .. } | Refusal::Left { .. } | Refusal::Fault { .. } | Refusal::Ended(_))
+    }
+
+    /// The reason alone, as a part of a sentence.
+    pub fn reason(&self) -> String {
+        match self {
+            Refusal::State { state, .. } => state.clone(),
+            Refusal::NoFunction { allocator, function, looked, .. } => {
+                format!("the function `{function}` of {allocator} is in no symbol table of its {looked} files")
+            }
+            Refusal::SeveralFunctions { function, files, .. } => {
+                format!("`{function}` is in {files}, and it is not known which of them has the heap")
+            }
+            Refusal::Trouble(trouble) => trouble.to_string(),
+            other => other.to_string(),
+        }
     }
 
     /// Makes a refusal from the system's error; `what` was tried.

@@ -57,7 +57,7 @@ pub struct Ground {
 impl Ground {
     /// Makes it from the functions of the process's code.
     pub fn new(functions: &CodeFunctions, walker: ProcessWalker) -> Ground {
-        Ground { places: Places::of(&functions.all, walker.seen.mappings()), walker }
+        Ground { places: Places::of(functions, walker.seen.mappings()), walker }
     }
 
     /// Reads the mappings again: a stack grows, and its mapping with it.

@@ -2,29 +2,19 @@
 //!
 //! The files may be hostile, so the command has a child search them ([`search_by`]).
 
+use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
 use allocanary_heap::{Mapping, PAGE, parse_maps};
 use allocanary_process::elf::{self, Elf, SymbolKind, SymbolSection};
 use allocanary_process::{ProcFile, ProcessFiles, text};
-use serde::{Deserialize, Serialize};
 
-pub use crate::give_back::functions::{CodeFunction, CodeFunctions};
+pub use crate::give_back::functions::{CodeFunction, CodeFunctions, FunctionSearch};
 use crate::give_back::{Refusal, name_space};
 
-/// Which functions are searched for.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FunctionSearch {
-    /// Those with these names.
-    pub names: Vec<String>,
-    /// Also those that are needed to borrow a thread.
-    pub to_borrow: bool,
-}
-
-impl FunctionSearch {
-    fn has(&self, name: &str) -> bool {
-        self.names.iter().any(|one| one == name) || self.to_borrow && is_for_borrowing(name)
-    }
+/// Whether a function is wanted.
+fn is_wanted(search: &FunctionSearch, name: &str) -> bool {
+    search.has(name) || search.to_borrow && is_for_borrowing(name)
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -49,6 +39,8 @@ pub fn search_by(search: Search) {
 
 /// The most functions of a process that are taken. A name may be in each of its files.
 const MOST: usize = 100_000;
+/// The most prefixes of one file.
+const PREFIXES: usize = 16;
 
 impl CodeFunctions {
     /// The wanted functions of a process.
@@ -76,10 +68,20 @@ impl CodeFunctions {
             let cache = elf::cache(&file);
             let Some(elf) = Elf::of(&cache) else { continue };
             let lowest = elf.lowest().unwrap_or(0) / PAGE * PAGE;
-            let tables =
-                [SymbolSection::Dynamic, SymbolSection::Full].map(|table| elf.symbols(table).into_iter().flatten());
-            for symbol in tables.into_iter().flatten() {
-                if symbol.kind != SymbolKind::Function || !symbol.is_defined || !wanted.has(symbol.name) {
+            let symbols = || {
+                let tables = [SymbolSection::Dynamic, SymbolSection::Full].into_iter();
+                let all = tables.flat_map(|table| elf.symbols(table).into_iter().flatten());
+                all.filter(|symbol| symbol.kind == SymbolKind::Function && symbol.is_defined)
+            };
+            // To borrow a thread, all code of an allocator has to be known.
+            let prefixes: BTreeSet<&str> = symbols()
+                .filter_map(|symbol| wanted.prefix(symbol.name))
+                .filter(|_| wanted.to_borrow)
+                .take(PREFIXES)
+                .collect();
+            for symbol in symbols() {
+                let is_of_it = prefixes.iter().any(|prefix| symbol.name.starts_with(prefix));
+                if !is_of_it && !is_wanted(wanted, symbol.name) {
                     continue;
                 }
                 let base = mapping.from.wrapping_sub(lowest);
@@ -118,10 +120,10 @@ mod tests {
     fn a_function_of_the_c_library_is_found_where_it_is() {
         let pid = std::process::id();
         let live = LiveProcess::open(pid).unwrap();
-        let names = ["malloc_trim".to_string(), "no_such_function".into()];
-        let wanted = FunctionSearch { names: names.to_vec(), to_borrow: false };
+        let trim = crate::give_back::remedy::of("glibc").unwrap();
+        let wanted = FunctionSearch::of(trim, false);
         let functions = CodeFunctions::find(pid, &wanted).unwrap().within(live.mappings());
-        let found = functions.of(&names);
+        let found = functions.of(trim);
         assert_eq!(found.iter().map(|one| one.at).collect::<Vec<_>>(), [libc::malloc_trim as *const () as u64]);
         assert!(found[0].bytes > 16);
         assert!(functions.looked.iter().any(|file| file.contains("libc.so")), "{:?}", functions.looked);
@@ -130,7 +132,7 @@ mod tests {
         let second = unsafe { libc::dlmopen(libc::LM_ID_NEWLM, c"libc.so.6".as_ptr(), libc::RTLD_NOW) };
         assert!(!second.is_null());
         let functions = CodeFunctions::find(pid, &wanted).unwrap();
-        let found: Vec<u64> = functions.of(&names).iter().map(|one| one.at).collect();
+        let found: Vec<u64> = functions.of(trim).iter().map(|one| one.at).collect();
         assert_eq!((found.len(), found[0]), (2, libc::malloc_trim as *const () as u64), "{found:x?}");
     }
 }

@@ -171,7 +171,8 @@ mod tests {
         let pid = std::process::id();
         let walker = crate::give_back::walker::ProcessWalker::open(pid).unwrap();
         let live = &walker.seen;
-        let functions = CodeFunctions::find(pid, &FunctionSearch { names: Vec::new(), to_borrow: true }).unwrap();
+        let functions =
+            CodeFunctions::find(pid, &FunctionSearch { to_borrow: true, ..FunctionSearch::default() }).unwrap();
         let found = WayBack::find(live, &functions).unwrap();
         assert_eq!(found.raise, libc::raise as *const () as u64);
         assert!(found.is_in(live.mappings()));
