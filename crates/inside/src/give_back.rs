@@ -8,7 +8,7 @@
 //!    ([`walks`]) walks their stacks, and `standing` says by them who can be borrowed, `room` measures them, `locks` looks for mutexes that they hold.
 //! 4. `Borrowed` is such a thread while it makes the calls, by the bytes that `chain` and `frame` write to its stack. When it is dropped,
 //!    the thread's state is restored. If this command ends before, the thread restores its state itself.
-//! 5. [`carry_out()`] does all of this, and returns the result of each call.
+//! 5. [`carry_out()`] does all of this, and returns the result of each call. [`check`] does what needs no stop.
 //! 6. [`plan`] has the forecast of a reading, and an [`account`] compares it with the result.
 //!
 //! Only x86-64 is supported.
@@ -22,6 +22,8 @@ mod borrowed;
 mod carry_out;
 #[cfg(target_arch = "x86_64")]
 mod chain;
+#[cfg(target_arch = "x86_64")]
+mod checked;
 pub mod condition;
 mod done;
 #[cfg(not(target_arch = "x86_64"))]
@@ -75,9 +77,11 @@ mod way_back;
 
 #[cfg(target_arch = "x86_64")]
 pub use carry_out::{BorrowedCaller, call_inside, carry_out, has_function};
+#[cfg(target_arch = "x86_64")]
+pub use checked::check;
 pub use done::{CallDone, GiveBackResult};
 #[cfg(not(target_arch = "x86_64"))]
-pub use elsewhere::{BorrowedCaller, call_inside, carry_out, has_function};
+pub use elsewhere::{BorrowedCaller, call_inside, carry_out, check, has_function};
 pub use limits::Limits;
 pub use refusal::Refusal;
 pub use remedy::ReleaseCall;

@@ -47,6 +47,12 @@ pub fn call_inside<T: Send>(
     Err(Refusal::State { pid, state, instead: "Record it from its start: `allocanary record -- PROGRAM`" })
 }
 
+/// Refuses.
+pub fn check(pid: u32, _remedy: &ReleaseCall) -> Result<Option<String>, Refusal> {
+    let state = "this build is for another machine than x86-64, and only there a thread can be borrowed".into();
+    Err(Refusal::State { pid, state, instead: "Have the program make the call itself" })
+}
+
 /// No process has a function that can be called.
 pub fn has_function(_pid: u32, _remedy: &ReleaseCall) -> bool {
     false
