@@ -7,7 +7,9 @@ use allocanary_facts::system;
 use allocanary_sys::cgroups::{self, ControlGroups};
 use allocanary_sys::container::{Cpus, Trouble, quota};
 use allocanary_sys::host::Host;
+use allocanary_sys::proc::Stat;
 use allocanary_sys::proc::files::{ProcEntry, path};
+use allocanary_sys::proc::pids::children;
 use allocanary_sys::sys;
 use allocanary_text::units::Bytes;
 use serde::{Deserialize, Serialize};
@@ -34,6 +36,9 @@ pub struct Surroundings {
     pub memory: Option<MemoryLimit>,
     /// The C library, with its version if known.
     pub libc: String,
+    /// Whether it was forked from its parent, or has forked children, and both go on in the same program. A thread that an allocator starts
+    /// before does not survive the fork.
+    pub forks: bool,
 }
 
 impl Surroundings {
@@ -44,7 +49,9 @@ impl Surroundings {
 
     /// The surroundings of another process. Its C library is not known yet.
     pub fn of(pid: u32) -> Self {
-        Surroundings::read(&path(pid, ProcEntry::Cgroup), cgroups::MOUNT, sys::affinity_of(pid), String::new())
+        let at =
+            Surroundings::read(&path(pid, ProcEntry::Cgroup), cgroups::MOUNT, sys::affinity_of(pid), String::new());
+        Surroundings { forks: forks(pid), ..at }
     }
 
     fn read(groups: &str, mount: &str, affinity: u32, libc: String) -> Self {
@@ -59,6 +66,7 @@ impl Surroundings {
             quota_file: quota.map(|limit| limit.path()),
             memory: memory.map(|limit| MemoryLimit { bytes: limit.value, file: limit.path() }),
             libc,
+            forks: false,
         }
     }
 
@@ -98,12 +106,29 @@ impl Surroundings {
     }
 }
 
+/// The most children that are looked at.
+const CHILDREN: usize = 64;
+
+/// Whether a process shares the image of its parent or of a child: after `exec` the stack begins elsewhere.
+fn forks(pid: u32) -> bool {
+    let Some(own) = Stat::of(pid).ok().filter(|own| own.stack != 0) else { return false };
+    let is_same = |other: u32| Stat::of(other).is_ok_and(|other| (other.code, other.stack) == (own.code, own.stack));
+    is_same(own.parent) || children(pid).unwrap_or_default().into_iter().take(CHILDREN).any(is_same)
+}
+
 /// Surroundings for tests: 40 cores, all of them in the affinity mask.
 #[cfg(test)]
 pub(crate) fn sample(quota_milli: Option<u64>, thp: &str) -> Surroundings {
     let host = Host { cores: 40, affinity: 40, thp: thp.into(), ..Host::this() };
     let cpus = Cpus::new(40, quota_milli);
-    Surroundings { host, cpus, quota_file: Some("/x/cpu.max".into()), memory: None, libc: "glibc 2.36".into() }
+    Surroundings {
+        host,
+        cpus,
+        quota_file: Some("/x/cpu.max".into()),
+        memory: None,
+        libc: "glibc 2.36".into(),
+        forks: false,
+    }
 }
 
 #[cfg(test)]
@@ -144,6 +169,26 @@ mod tests {
         assert_eq!(read().memory, Some(MemoryLimit { bytes: 4096, file: memory }));
         let none = Surroundings::read("/proc/no-such-file", mount, 4, String::new());
         assert_eq!((none.cpus.trouble, none.memory), (Some(Trouble::NoGroups), None));
+    }
+
+    #[test]
+    fn a_process_that_forks_is_told_from_one_that_starts_programs() {
+        use std::io::{BufRead, BufReader};
+        use std::process::{Command, Stdio};
+        // A shell forks for what stands in parentheses, and starts no program there.
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "(read line) <&0 & echo $!; wait"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut shell = shell.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(shell.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        // `spawn` returns when the program has been executed.
+        let mut started = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let found = [shell.id(), line.trim().parse().unwrap(), started.id()].map(forks);
+        // Both end with their input.
+        drop((shell.stdin.take(), started.stdin.take()));
+        shell.wait().unwrap();
+        started.wait().unwrap();
+        assert_eq!(found, [true, true, false]);
     }
 
     #[test]

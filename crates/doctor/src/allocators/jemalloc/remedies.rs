@@ -2,10 +2,11 @@
 //! because one variable contains all settings.
 
 use allocanary_heap::{Heap, Part};
-use allocanary_text::units::Bytes;
+use allocanary_text::units::OneDecimal;
 
 use super::advice::{Considered, advise};
 use crate::contract::Case;
+use crate::judgement::{arenas_of, processors_of};
 use crate::remedy::{Gives, Remedy, Who};
 use crate::subject::Subject;
 
@@ -23,18 +24,27 @@ pub(super) fn remedies(case: &Case, subject: &Subject, heap: &Heap) -> Vec<Remed
     }
     let Some(advice) = advise(case, Considered { arenas, background_thread }) else { return Vec::new() };
     let sets = |name: &str| advice.reasons.iter().any(|reason| reason.starts_with(name));
-    let (fewer, thread) = (sets("narenas"), sets("background_thread"));
+    let (fewer, thread, at_once) = (sets("narenas"), sets("background_thread"), sets("dirty_decay_ms"));
     let mut what = Vec::new();
     let mut evidence = Vec::new();
     if fewer {
-        what.push(format!("{usable} arenas, as many as usable processors, in place of {} in use", heap.arenas.len()));
+        what.push(format!("jemalloc makes {}", arenas_of(usable)));
+        let (now, may) = (heap.arenas.len(), processors_of(usable));
+        evidence.push(format!("Now it uses {now}, and the process may use {may}."));
         evidence.push("What fewer arenas would keep cannot be told from a reading: try it on one replica.".to_string());
     }
     if thread {
         what.push("a thread of jemalloc that gives freed pages back".into());
         evidence.push(format!(
             "{} are free pages. Without the thread they go back only while the program allocates and frees.",
-            Bytes(kept)
+            OneDecimal(kept)
+        ));
+    }
+    if at_once {
+        what.push("freed pages go back at once".into());
+        evidence.push(format!(
+            "{} are free pages. A background thread of jemalloc would not survive the forks of this program.",
+            OneDecimal(kept)
         ));
     }
     // Only the variable would change, from one that is ignored to one that is read.
@@ -42,17 +52,24 @@ pub(super) fn remedies(case: &Case, subject: &Subject, heap: &Heap) -> Vec<Remed
         return Vec::new();
     }
     vec![Remedy {
-        id: match (fewer, thread) {
-            (true, true) => "narenas,background_thread",
-            (true, false) => "narenas",
-            _ => "background_thread",
-        }
-        .into(),
+        check: None,
+        id: [(fewer, "narenas"), (thread, "background_thread"), (at_once, "dirty_decay_ms")]
+            .into_iter()
+            .filter_map(|(is_set, name)| is_set.then_some(name))
+            .collect::<Vec<_>>()
+            .join(","),
         what: what.join("; "),
         who: Who::OperatorRestart,
         gives: Gives::Bound { bytes: if fewer { kept + rest } else { kept } },
         evidence: evidence.join(" "),
-        cost: if fewer { "threads wait for each other if they allocate much".into() } else { String::new() },
+        cost: match (fewer, at_once) {
+            (true, _) => "threads wait for each other if they allocate much".into(),
+            (_, true) => {
+                "a system call for each run of pages that is freed, and a page fault for each page that is needed again"
+                    .into()
+            }
+            _ => String::new(),
+        },
         lines: case.lines(&advice),
     }]
 }
