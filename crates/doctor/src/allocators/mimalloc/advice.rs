@@ -12,6 +12,24 @@ pub(super) fn takes_huge_pages(thp: &str) -> bool {
     matches!(thp, "always" | "madvise")
 }
 
+/// To give freed pages back at once; `None` if the delay is set already, or if there is no such option.
+pub(super) fn purge_advice(&Case { variables, seen, .. }: &Case) -> Option<Advice> {
+    let mut set = seen.code.clone();
+    set.extend(settings(&assignments(variables, &seen.libraries), NAME));
+    if set.contains_key("purge_delay") || seen.libraries.has_option("purge_delay") == Some(false) {
+        return None;
+    }
+    Some(Advice {
+        allocator: NAME,
+        reasons: vec!["purge_delay: 0 gives freed pages back at once".into()],
+        variable: ("MIMALLOC_PURGE_DELAY".into(), "0".into()),
+        also: None,
+        install: Some("allocanary::install!(mimalloc, purge_delay = 0);".into()),
+        fewer_arenas: false,
+        proven: None,
+    })
+}
+
 pub(super) fn advice(&Case { at, variables, subject, seen, .. }: &Case) -> Option<Advice> {
     let mut set = seen.code.clone();
     set.extend(settings(&assignments(variables, &seen.libraries), NAME));
