@@ -1,8 +1,8 @@
 //! Go has its own heap. C code that it calls has `malloc`.
 
-use allocanary_text::units::Bytes;
+use allocanary_text::units::OneDecimal;
 
-use super::runtime::{Runtime, area};
+use super::runtime::{Runtime, area, mebibytes};
 use crate::flavour::Flavour;
 use crate::remedy::{Gives, PasteLine, Remedy, Who, variable};
 use crate::subject::Subject;
@@ -14,6 +14,7 @@ fn remedies(subject: &Subject, all: &mut Vec<Remedy>) {
     // Go handles the signals by which this command would notice the end of a call.
     for one in all.iter_mut().filter(|one| one.id == "give-back") {
         *one = Remedy {
+            check: None,
             id: "malloc_trim".into(),
             what: "have the C library give its free pages back after a burst".into(),
             who: Who::Developer,
@@ -27,16 +28,20 @@ fn remedies(subject: &Subject, all: &mut Vec<Remedy>) {
         return;
     }
     all.push(Remedy {
+        check: None,
         id: "GOMEMLIMIT".into(),
         what: "a limit for Go's memory, so that it collects and gives back earlier".into(),
         who: Who::OperatorRestart,
         gives: Gives::Unknown {
             find_out: "`/debug/pprof/heap?debug=1` of the program: HeapIdle less HeapReleased is what Go keeps".into(),
         },
-        evidence: format!("{} are Go's heap, which no allocator has. From Go 1.19.", Bytes(bytes)),
+        evidence: format!(
+            "{} are Go's heap, which no allocator has. The line has this size as the limit. From Go 1.19.",
+            OneDecimal(bytes)
+        ),
         cost:
             "more collections near the limit, up to half of the processor time: choose more than the live objects need"
                 .into(),
-        lines: variable("GOMEMLIMIT", "SIZE"),
+        lines: variable("GOMEMLIMIT", &format!("{}MiB", mebibytes(bytes))),
     });
 }

@@ -1,8 +1,8 @@
 //! Node: JavaScript objects are in V8's heap, buffers in `malloc`'s.
 
-use allocanary_text::units::Bytes;
+use allocanary_text::units::OneDecimal;
 
-use super::runtime::{Runtime, added, area, has_library, is_program};
+use super::runtime::{Runtime, added, area, has_library, is_program, mebibytes};
 use crate::remedy::{Gives, Remedy, Who, variable};
 use crate::subject::Subject;
 
@@ -12,14 +12,21 @@ pub(super) const RUNTIME: Runtime =
 fn remedies(subject: &Subject, all: &mut Vec<Remedy>) {
     let Some(bytes) = area(subject, "V8's heap") else { return };
     all.push(Remedy {
+        check: None,
         id: "max-old-space-size".into(),
         what: "a limit for V8's heap, so that it collects earlier".into(),
         who: Who::OperatorRestart,
         gives: Gives::Unknown {
             find_out: "`process.memoryUsage()` in the program: heapTotal less heapUsed is what V8 keeps".into(),
         },
-        evidence: format!("{} are V8's heap, which no allocator has.", Bytes(bytes)),
+        evidence: format!(
+            "{} are V8's heap, which no allocator has. The line has this size in MiB as the limit.",
+            OneDecimal(bytes)
+        ),
         cost: "more collections; above the limit the process ends: choose more than its live objects need".into(),
-        lines: variable("NODE_OPTIONS", &added(subject, "NODE_OPTIONS", "--max-old-space-size=MIB")),
+        lines: variable(
+            "NODE_OPTIONS",
+            &added(subject, "NODE_OPTIONS", &format!("--max-old-space-size={}", mebibytes(bytes))),
+        ),
     });
 }

@@ -36,6 +36,11 @@ pub(super) fn free(subject: &Subject) -> Option<u64> {
     Some(subject.reading.parts().of(Part::Fragmentation)).filter(|bytes| subject.matters(*bytes))
 }
 
+/// Whole MiB, rounded up.
+pub(super) fn mebibytes(bytes: u64) -> u64 {
+    bytes.div_ceil(1 << 20)
+}
+
 /// The value of a variable, with options added to the existing ones.
 pub(super) fn added(subject: &Subject, variable: &str, options: &str) -> String {
     let present = subject.process.variables.get(variable).map_or("", |text| text.trim());
