@@ -10,13 +10,13 @@ use super::judgement::Advice;
 use super::notice::Notice;
 use super::page::{TextPage, Tone};
 use super::process::ProcessFacts;
-use super::remedies::{conclusion, remedies};
+use super::remedies::{CallChecks, conclusion, remedies};
 use super::seen::{Libraries, ProcessTraits};
 use super::variables::{VariableEffect, Variables};
 use allocanary_heap::{Reading, answer};
 use allocanary_sys::proc::kinds::Mappings;
 use allocanary_text::outside::TerminalStyle;
-use allocanary_text::units::{Bytes, Unit};
+use allocanary_text::units::{Bytes, OneDecimal, Unit};
 
 /// The diagnosis of this host, and of any program that is started from this environment.
 pub fn of_host(at: &Surroundings, variables: &Variables, look: TerminalStyle) -> String {
@@ -33,14 +33,19 @@ pub fn of_host(at: &Surroundings, variables: &Variables, look: TerminalStyle) ->
 }
 
 /// The diagnosis of a running process, with the parts of its memory if it was read.
-pub fn of_process(process: &ProcessFacts, reading: Option<&Reading>, look: TerminalStyle) -> String {
+pub fn of_process(
+    process: &ProcessFacts,
+    reading: Option<&Reading>,
+    checks: &CallChecks,
+    look: TerminalStyle,
+) -> String {
     let mut page = TextPage::new(look);
     let flavours = process.identity.flavours();
     page.heading(&format!("Process {}: {}", process.pid, process.program));
     if !process.command.is_empty() {
         page.item("command", &process.command, Tone::Plain);
     }
-    allocators(&mut page, process);
+    allocators(&mut page, process, reading);
     page.heading("Memory");
     memory(&mut page, process, reading);
     surroundings(&mut page, &process.surroundings);
@@ -55,15 +60,15 @@ pub fn of_process(process: &ProcessFacts, reading: Option<&Reading>, look: Termi
     }
     page.heading("What to do");
     match reading {
-        Some(reading) => to_do(&mut page, process, reading),
+        Some(reading) => to_do(&mut page, process, reading, checks),
         None => page.item("", "its memory could not be read, from which this is told", Tone::Doubt),
     }
     page.finish()
 }
 
 /// The remedies, and at the end what to do first.
-fn to_do(page: &mut TextPage, process: &ProcessFacts, reading: &Reading) {
-    let remedies = remedies(reading, Some(process));
+fn to_do(page: &mut TextPage, process: &ProcessFacts, reading: &Reading, checks: &CallChecks) {
+    let remedies = remedies(reading, Some(process), checks);
     for remedy in &remedies {
         page.item("", &format!("{}. {}", remedy.title(), remedy.details()), Tone::Plain);
         remedy.first_lines().for_each(|line| page.verbatim(line));
@@ -91,7 +96,22 @@ fn surroundings(page: &mut TextPage, at: &Surroundings) {
     }
 }
 
-fn allocators(page: &mut TextPage, process: &ProcessFacts) {
+/// The heap that holds most of the memory, if it is not that of the allocator which `malloc` is.
+fn holds_most(reading: &Reading, main: Flavour) -> Option<String> {
+    let largest = reading.heaps.iter().max_by_key(|heap| heap.resident)?;
+    let all: u64 = reading.heaps.iter().map(|heap| heap.resident).sum();
+    let is_main = main.allocator().is_some_and(|allocator| allocator.heap == largest.allocator);
+    (!is_main).then(|| {
+        format!(
+            "{} has {} of the {} in heaps; `malloc` itself is another allocator",
+            largest.allocator,
+            OneDecimal(largest.resident),
+            OneDecimal(all)
+        )
+    })
+}
+
+fn allocators(page: &mut TextPage, process: &ProcessFacts, reading: Option<&Reading>) {
     let identity = &process.identity;
     let mut found = |label: &str, found: &ProcessAllocator| {
         let sure = match found.sure {
@@ -119,6 +139,9 @@ fn allocators(page: &mut TextPage, process: &ProcessFacts) {
     found("allocator", &identity.main);
     if let Some(c) = &identity.c {
         found("C code has", c);
+    }
+    if let Some(text) = reading.and_then(|reading| holds_most(reading, identity.main.flavour)) {
+        page.item("holds most", &text, Tone::Good);
     }
     if let Some(version) = process.seen.libraries.jemalloc.as_ref().filter(|_| has_jemalloc(process)) {
         page.below(&format!("jemalloc {version}, as its file says"), Tone::Plain);

@@ -60,3 +60,13 @@ impl Advice {
         self.names().flat_map(|name| paste::kubernetes(name, &self.variable.1)).collect()
     }
 }
+
+/// `1 arena`, `4 arenas`.
+pub(crate) fn arenas_of(count: usize) -> String {
+    if count == 1 { "1 arena".into() } else { format!("{count} arenas") }
+}
+
+/// `1 processor`, `4 processors`.
+pub(crate) fn processors_of(count: usize) -> String {
+    if count == 1 { "1 processor".into() } else { format!("{count} processors") }
+}

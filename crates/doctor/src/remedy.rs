@@ -1,9 +1,13 @@
 //! Something that a person can do about a process's memory. In: what it gives, its reasons and its cost. Out: sentences, and lines to
 //! paste.
 
+use std::cmp::Reverse;
+
 use allocanary_facts::paste;
-use allocanary_text::units::Bytes;
+use allocanary_text::units::OneDecimal;
 use serde::{Deserialize, Serialize};
+
+use crate::remedies::CallCheck;
 
 /// A remedy: something that a person can do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +26,9 @@ pub struct Remedy {
     pub cost: String,
     /// The lines to paste. Those for the first place come first.
     pub lines: Vec<PasteLine>,
+    /// Of a call in the process: whether it can be made.
+    #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
+    pub check: Option<CallCheck>,
 }
 
 /// A line to paste.
@@ -70,16 +77,6 @@ pub enum Gives {
 }
 
 impl Gives {
-    /// The rank: exact gains first, then the larger ones.
-    pub fn rank(&self) -> (u8, std::cmp::Reverse<u64>) {
-        let kind = match self {
-            Gives::Exact { .. } => 0,
-            Gives::Bound { .. } => 1,
-            Gives::Unknown { .. } => 2,
-        };
-        (kind, std::cmp::Reverse(self.bytes().unwrap_or(0)))
-    }
-
     /// The gain in bytes, if it is known or has a bound.
     pub fn bytes(&self) -> Option<u64> {
         match self {
@@ -88,11 +85,11 @@ impl Gives {
         }
     }
 
-    /// `677 MiB`, `at most 677 MiB`, `gain not known`.
+    /// `676.6 MiB`, `up to 676.6 MiB`, `gain not known`.
     pub fn text(&self) -> String {
         match self {
-            Gives::Exact { bytes } => Bytes(*bytes).to_string(),
-            Gives::Bound { bytes } => format!("at most {}", Bytes(*bytes)),
+            Gives::Exact { bytes } => OneDecimal(*bytes).to_string(),
+            Gives::Bound { bytes } => format!("up to {}", OneDecimal(*bytes)),
             Gives::Unknown { .. } => "gain not known".into(),
         }
     }
@@ -103,21 +100,53 @@ impl Who {
     pub fn text(self) -> &'static str {
         match self {
             Who::OperatorNow => "Now",
-            Who::OperatorRestart => "At the next start",
+            Who::OperatorRestart => "From the next start",
             Who::Developer => "In the program",
         }
     }
 }
 
 impl Remedy {
-    /// `Now, 677 MiB: have glibc give its free pages back`.
+    /// The rank: exact gains first, then the larger ones; what cannot be done is last.
+    pub fn rank(&self) -> (u8, Reverse<u64>) {
+        let kind = match (&self.check, &self.gives) {
+            (Some(CallCheck::Refused(_)), _) => 3,
+            (_, Gives::Exact { .. }) => 0,
+            (_, Gives::Bound { .. }) => 1,
+            (_, Gives::Unknown { .. }) => 2,
+        };
+        (kind, Reverse(self.gives.bytes().unwrap_or(0)))
+    }
+
+    /// Why it cannot be done.
+    pub fn refused(&self) -> Option<&str> {
+        match &self.check {
+            Some(CallCheck::Refused(why)) => Some(why),
+            _ => None,
+        }
+    }
+
+    /// When it is done: `now`, `at the next start`; `not tried` where it was not found out whether it can be done.
+    pub fn when(&self) -> &'static str {
+        match self.check {
+            Some(CallCheck::Refused(_)) => "Not possible",
+            Some(CallCheck::NotTried(_)) => "Not tried",
+            _ => self.who.text(),
+        }
+    }
+
+    /// `Now, 676.6 MiB: have glibc give its free pages back`.
     pub fn title(&self) -> String {
-        format!("{}, {}: {}", self.who.text(), self.gives.text(), self.what)
+        format!("{}, {}: {}", self.when(), self.gives.text(), self.what)
     }
 
     /// The sentences below the title: evidence, how to find out, cost.
     pub fn details(&self) -> String {
-        let mut text = self.evidence.clone();
+        let mut text = match &self.check {
+            Some(CallCheck::Refused(why)) => return format!("{}.", in_front(why)),
+            Some(CallCheck::NotTried(why)) => format!("{} Not tried: {why}.", self.evidence),
+            _ => self.evidence.clone(),
+        };
         if let Gives::Unknown { find_out } = &self.gives {
             text.push_str(&format!(" To find out: {find_out}."));
         }
@@ -132,6 +161,12 @@ impl Remedy {
         let first = self.lines.first().map(|line| line.place.as_str());
         self.lines.iter().filter(move |line| Some(line.place.as_str()) == first).map(|line| line.text.as_str())
     }
+}
+
+/// A part of a sentence as its begin.
+fn in_front(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 impl PasteLine {

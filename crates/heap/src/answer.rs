@@ -1,77 +1,78 @@
-//! The answer in a sentence. In: a reading. Out: how much is resident, what most of it is, and what would give a part
-//! of it back.
+//! The answer in a sentence. In: a reading. Out: how much is resident, and what most of it is. What can go back is the doctor's.
 
 use allocanary_text::units::{Bytes, Unit};
 
-use crate::rows::rows;
+use crate::rows::{PartRow, rows};
 use crate::{Heap, Part, PartsCertainty, Reading};
 
 /// A part has its own clause if it has at least one part in this many of the resident bytes.
 const LEAST: u64 = 25;
 /// The most clauses of a sentence.
 const MOST: usize = 6;
+/// The most names of parts in the rest.
+const NAMED: usize = 3;
+/// A part that has at least so many of a hundred resident bytes is nearly all.
+const NEARLY_ALL: u64 = 98;
 /// The maximum number of differing counts that the sentence names.
 const CHECKS: usize = 4;
 
-/// The sentence: `1.9 GiB resident: 0.4 live, 1.3 free pages that glibc keeps in 64 arenas: ...`
+/// The sentence, without its period: `65.9 MiB resident: 43.7 MiB free pages, 16.3 MiB fragmentation, 4.5 MiB live, 1.4 MiB rest (program)`.
 pub fn answer(reading: &Reading) -> String {
-    let unit = Scale::of(reading.resident);
-    let mut rows = rows(reading);
-    rows.retain(|row| row.resident.saturating_mul(LEAST) >= reading.resident && unit.has(row.resident));
-    rows.sort_by_key(|row| (row.part != Part::Live, std::cmp::Reverse(row.resident)));
-    rows.truncate(MOST);
-    let heap = |name: &Option<String>| reading.heaps.iter().find(|heap| Some(&heap.allocator) == name.as_ref());
-    let several = reading.heaps.len() > 1;
-    let mut text = format!("{} {} resident", unit.number(reading.resident), unit.name);
-    let mut separator = ": ";
-    let mut told = 0;
-    for row in &rows {
-        let clause = match heap(&row.allocator) {
-            Some(heap) => of_part(row.part, heap, several, &unit),
-            None if row.part == Part::Unknown && !reading.undivided.is_empty() => {
-                format!("{}: {} is in the process, not divided", row.name, reading.undivided.join(" and "))
-            }
-            None => row.name.clone(),
-        };
-        text.push_str(&format!("{separator}{} {clause}", unit.number(row.resident)));
-        separator = if clause.contains(": ") { "; " } else { ", " };
-        told += row.resident;
-    }
-    let rest = reading.resident.saturating_sub(told);
-    if unit.has(rest) && !rows.is_empty() {
-        text.push_str(&format!("{separator}{} rest", unit.number(rest)));
-    }
-    text
-}
-
-/// The clause for a part of a heap.
-fn of_part(part: Part, heap: &Heap, several: bool, unit: &Scale) -> String {
-    let name = &heap.allocator;
-    let of_it = if several { format!(" ({name})") } else { String::new() };
-    match part {
-        Part::Live => format!("live{of_it}"),
-        Part::FreePages => {
-            let count = heap.arenas.iter().filter(|arena| arena.parts.of(Part::FreePages) > 0).count();
-            let arenas = if count == 1 { "one arena".to_string() } else { format!("{count} arenas") };
-            format!("free pages that {name} keeps in {arenas}{}", would_give(heap, unit))
+    let scale = Scale::of(reading.resident);
+    let size = |tenths: u64| scale.text(tenths);
+    let all = scale.tenths(reading.resident);
+    let mut rows = joined(reading);
+    rows.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
+    let text = format!("{} resident", size(all));
+    let is_shown =
+        |(_, bytes): &&(String, u64)| bytes.saturating_mul(LEAST) >= reading.resident && scale.tenths(*bytes) > 0;
+    let shown: Vec<&(String, u64)> = rows.iter().take_while(is_shown).take(MOST).collect();
+    match shown.as_slice() {
+        [] => return text,
+        [(name, bytes), ..] if u128::from(*bytes) * 100 >= u128::from(reading.resident) * u128::from(NEARLY_ALL) => {
+            return format!("{text}, nearly all {name}");
         }
-        Part::Fragmentation => format!("fragmentation{of_it}"),
-        Part::Unknown if heap.sure == PartsCertainty::NotKnown => format!("heap of {name}, not divided"),
-        part => format!("{}{of_it}", part.name()),
+        _ => {}
     }
+    let mut clauses: Vec<String> =
+        shown.iter().map(|(name, bytes)| format!("{} {name}", size(scale.tenths(*bytes)))).collect();
+    // The rest is what the shown numbers leave, so that the sentence adds up.
+    let told: u64 = shown.iter().map(|(_, bytes)| scale.tenths(*bytes)).sum();
+    if let rest @ 1.. = all.saturating_sub(told) {
+        let left: Vec<&str> = rows[shown.len()..].iter().take(NAMED).map(|(name, _)| name.as_str()).collect();
+        let names = if left.is_empty() { String::new() } else { format!(" ({})", left.join(", ")) };
+        clauses.push(format!("{} rest{names}", size(rest)));
+    }
+    format!("{text}: {}", clauses.join(", "))
 }
 
-/// The text `: malloc_trim(0) would give back 1.1`.
-fn would_give(heap: &Heap, unit: &Scale) -> String {
-    let Some(best) = heap.remedies.iter().filter(|remedy| remedy.bytes > 0).max_by_key(|remedy| remedy.bytes) else {
-        return String::new();
-    };
-    let at_most = if best.at_most { "at most " } else { "" };
-    let bytes = match unit.has(best.bytes) {
-        true => unit.number(best.bytes),
-        false => Bytes(best.bytes).to_string(),
-    };
-    format!(": `{}` would give back {at_most}{bytes}", best.name)
+/// The parts with their names; those of one name are one.
+fn joined(reading: &Reading) -> Vec<(String, u64)> {
+    let mut all: Vec<(String, u64)> = Vec::new();
+    for row in rows(reading) {
+        let name = clause(reading, &row);
+        match all.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, bytes)) => *bytes += row.resident,
+            None => all.push((name, row.resident)),
+        }
+    }
+    all
+}
+
+/// The name of a part. The allocator is named where there are two.
+fn clause(reading: &Reading, row: &PartRow) -> String {
+    let heap = reading.heaps.iter().find(|heap| Some(&heap.allocator) == row.allocator.as_ref());
+    match heap {
+        Some(heap) if row.part == Part::Unknown && heap.sure == PartsCertainty::NotKnown => {
+            format!("heap of {}, not divided", heap.allocator)
+        }
+        Some(heap) if reading.heaps.len() > 1 => format!("{} ({})", row.part.name(), heap.allocator),
+        Some(_) => row.part.name().into(),
+        None if row.part == Part::Unknown && !reading.undivided.is_empty() => {
+            format!("{} ({} is in the process, not divided)", row.name, reading.undivided.join(" and "))
+        }
+        None => row.name.clone(),
+    }
 }
 
 /// One unit for all numbers of a sentence, so that they can be added up.
@@ -87,13 +88,16 @@ impl Scale {
         Scale { name, shift }
     }
 
-    /// Whether this is at least a twentieth of the unit, which rounds to 0.1.
-    fn has(&self, bytes: u64) -> bool {
-        bytes.saturating_mul(20) >= 1 << self.shift
+    /// Tenths of the unit, rounded.
+    fn tenths(&self, bytes: u64) -> u64 {
+        ((u128::from(bytes) * 10 + (1 << self.shift >> 1)) >> self.shift) as u64
     }
 
-    fn number(&self, bytes: u64) -> String {
-        format!("{:.1}", bytes as f64 / (1_u64 << self.shift) as f64)
+    fn text(&self, tenths: u64) -> String {
+        if self.shift == 0 {
+            return format!("{} B", tenths / 10);
+        }
+        format!("{}.{} {}", tenths / 10, tenths % 10, self.name)
     }
 }
 
@@ -102,6 +106,7 @@ pub fn how_sure(heap: &Heap) -> String {
     let equal = heap.checks.iter().filter(|check| check.wanted == check.found).count();
     let counts = match (equal, heap.checks.len()) {
         (_, 0) => "the allocator has no counts to compare with".to_string(),
+        (1, 1) => "its one count agrees with the allocator's own".to_string(),
         (equal, all) if equal == all => format!("all of {all} counts agree with the allocator's own"),
         (equal, all) => format!("{equal} of {all} counts agree with the allocator's own"),
     };
@@ -113,12 +118,12 @@ pub fn how_sure(heap: &Heap) -> String {
         .map(|check| format!("; {} {}, and the allocator counts {}", check.what, check.found, check.wanted))
         .collect();
     let broken = match (heap.breaks, heap.skipped) {
-        (0, 0) => "no block was wrong".to_string(),
+        (0, 0) => "No block was wrong".to_string(),
         (0, skipped) => {
-            format!("no block was wrong; {} could not be read, and what is there is not known", Bytes(skipped))
+            format!("No block was wrong; {} could not be read, and what is there is not known", Bytes(skipped))
         }
         (count, skipped) => format!(
-            "it changed while it was read: in {} places a block was wrong, and {} were skipped",
+            "It changed while it was read: in {} places a block was wrong, and {} were skipped",
             Unit::Count.show(count as f64),
             Bytes(skipped)
         ),

@@ -7,7 +7,7 @@ use allocanary_doctor::advice::advice;
 use allocanary_doctor::environment::examine;
 use allocanary_doctor::host::Surroundings;
 use allocanary_doctor::process::ProcessFacts;
-use allocanary_doctor::remedies::{Gives, Remedy, remedies};
+use allocanary_doctor::remedies::{CallChecks, Gives, Remedy, remedies};
 use allocanary_doctor::{Flavour, VariableEffect};
 use allocanary_heap::counters::{self, AllocatorCounters, CounterPlace, Remote};
 use allocanary_heap::{LiveProcess, ReadMode, Reading, Shares, take_with};
@@ -155,7 +155,7 @@ pub fn look(wanted: &LookRequest, surroundings: Surroundings) -> Result<LookRepl
             if let Some(heap) = reading.heaps.iter().find(|heap| heap.allocator == identity.allocator) {
                 identity.version = cut(&heap.version);
             }
-            (Some(heap(&reading, &remedies(&reading, Some(&process)))), String::new())
+            (Some(heap(&reading, &remedies(&reading, Some(&process), &CallChecks::default()))), String::new())
         }
         Err(trouble) => (None, cut(&trouble.to_string())),
     };

@@ -14,6 +14,23 @@ impl fmt::Display for Bytes {
     }
 }
 
+/// An amount of memory in bytes, shown with one decimal, as on a screen where amounts stand beside each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct OneDecimal(pub u64);
+
+impl fmt::Display for OneDecimal {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
+        match units.into_iter().find(|(_, shift)| self.0 >> shift > 0) {
+            Some((unit, shift)) => {
+                let tenths = (u128::from(self.0) * 10 + (1 << shift >> 1)) >> shift;
+                out.pad(&format!("{}.{} {unit}", tenths / 10, tenths % 10))
+            }
+            None => out.pad(&format!("{} B", self.0)),
+        }
+    }
+}
+
 /// The unit of a reading or a metric. The names of readings end in the unit, as those of Prometheus do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {

@@ -10,6 +10,9 @@ pub struct GiveBackFlags {
     /// A process ID, or the name of a process or of its executable.
     #[arg(value_name = "PROCESS")]
     pub process: String,
+    /// Also all its children, as a service that forks workers has them; asks once [default: one process].
+    #[arg(long, conflicts_with_all = ["every", "settings"])]
+    pub tree: bool,
     /// Make all checks and print what would be given back, and by which thread; call nothing [default: ask, and call].
     #[arg(long, conflicts_with_all = ["yes", "every", "log"])]
     pub dry_run: bool,

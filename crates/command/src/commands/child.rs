@@ -42,8 +42,8 @@ struct Left {
 #[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables, reason = "the parameter is used by give-back only"))]
 fn answer(text: &str, left: &mut Left) -> String {
     let answer: Result<String, String> = match serde_json::from_str(text) {
-        Ok(Asked::Diagnosis { pid, form, reading, surroundings }) => {
-            doctor::of_process(pid, form, reading.as_deref(), *surroundings)
+        Ok(Asked::Diagnosis { pid, form, reading, checks, surroundings }) => {
+            doctor::of_process(pid, form, reading.as_deref(), &checks, *surroundings)
                 .and_then(|text| serde_json::to_string(&text).map_err(|error| error.to_string()))
         }
         Ok(Asked::Sites { pid, wanted }) => process::written_by(pid, &wanted)
@@ -57,9 +57,9 @@ fn answer(text: &str, left: &mut Left) -> String {
         #[cfg(target_arch = "x86_64")]
         Ok(Asked::Walks(asked)) => walks::answer(&mut left.ground, &asked)
             .and_then(|answer| serde_json::to_string(&answer).map_err(|error| error.to_string())),
-        Ok(Asked::Remedies { reading, surroundings }) => {
+        Ok(Asked::Remedies { reading, checks, surroundings }) => {
             let process = ProcessFacts::look_at(reading.process.pid, *surroundings).ok();
-            serde_json::to_string(&remedies(&reading, process.as_ref())).map_err(|error| error.to_string())
+            serde_json::to_string(&remedies(&reading, process.as_ref(), &checks)).map_err(|error| error.to_string())
         }
         Ok(Asked::Node(wanted, surroundings)) => {
             let line = |seen| serde_json::to_string(&seen).map_err(|error| error.to_string());

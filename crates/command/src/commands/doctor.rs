@@ -14,7 +14,7 @@ use allocanary_doctor::diagnosis;
 use allocanary_doctor::host::Surroundings;
 use allocanary_doctor::links;
 use allocanary_doctor::process::ProcessFacts;
-use allocanary_doctor::remedies::{conclusion, remedies};
+use allocanary_doctor::remedies::{CallChecks, conclusion, remedies};
 use allocanary_doctor::seen::ProcessTraits;
 use allocanary_heap::reader::MEMORY;
 use allocanary_heap::{ProcessTrouble, ReadMode, Reader, Reading};
@@ -64,12 +64,13 @@ pub fn of_process(
     pid: u32,
     form: Form,
     reading: Option<&Reading>,
+    checks: &CallChecks,
     surroundings: Surroundings,
 ) -> std::result::Result<String, String> {
     let process = ProcessFacts::look_at(pid, surroundings).map_err(|error| error.to_string())?;
     Ok(match form {
-        Form::Text { .. } => diagnosis::of_process(&process, reading, form.look()),
-        _ => of_remedies(form, reading, &process),
+        Form::Text { .. } => diagnosis::of_process(&process, reading, checks, form.look()),
+        _ => of_remedies(form, reading, checks, &process),
     })
 }
 
@@ -84,8 +85,8 @@ fn of_host(form: Form) -> String {
 }
 
 /// The remedies as answers, for a script or in few lines.
-fn of_remedies(form: Form, reading: Option<&Reading>, process: &ProcessFacts) -> String {
-    let remedies = reading.map_or_else(Vec::new, |reading| remedies(reading, Some(process)));
+fn of_remedies(form: Form, reading: Option<&Reading>, checks: &CallChecks, process: &ProcessFacts) -> String {
+    let remedies = reading.map_or_else(Vec::new, |reading| remedies(reading, Some(process), checks));
     let facts = |choice: &str| -> serde_json::Map<String, serde_json::Value> {
         [("choice", choice), ("of", &process.program)]
             .map(|(key, value)| (key.to_string(), value.into()))

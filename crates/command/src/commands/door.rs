@@ -10,15 +10,17 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use super::readings::{DEADLINE, or_unread};
-use super::{named, reader, terminal};
+use super::{calls, named, reader, terminal};
 use crate::args::DoorFlags;
 use allocanary_doctor::remedies::Remedy;
 use allocanary_heap::reader::MEMORY;
-use allocanary_heap::{ReadMode, Reader, Reading};
+use allocanary_heap::{ProcessSubject, ReadMode, Reader, Reading, processes};
 use allocanary_rows::error::{Error, Result};
 use allocanary_screens::draw::short;
+use allocanary_screens::views::door::{Descendants, Seen};
 use allocanary_screens::views::{door, heap as reports};
 use allocanary_sys::private;
+use allocanary_sys::proc::ProcStatus;
 use allocanary_text::outside::harmless_lines;
 use line::json;
 
@@ -50,7 +52,7 @@ fn of_process(flags: &DoorFlags, process: &str, verbs: &[&str]) -> Result<ExitCo
     let reading = or_unread(pid, child.take(pid, ReadMode::Running, DEADLINE));
     let took = started.elapsed();
     let reading = reading.map_err(|error| Error::Input(error.explained().to_string()))?;
-    let remedies = reader::remedies_of(&mut child, &reading, DEADLINE);
+    let remedies = reader::remedies_of(&mut child, &reading, &calls::checked(&reading), DEADLINE);
     if let Some(file) = &flags.to {
         page(file, &reading, &remedies)?;
     }
@@ -58,9 +60,17 @@ fn of_process(flags: &DoorFlags, process: &str, verbs: &[&str]) -> Result<ExitCo
     let text = match &flags.output {
         output if output.json => json(&reading, &remedies),
         output if output.short => harmless_lines(&short(&[reports::brief(&reading, &remedies)], &look)).into_owned(),
-        _ => door::screen(&reading, &remedies, took, &look),
+        _ => door::screen(&reading, &remedies, &Seen { took, below: below(pid) }, &look),
     };
     terminal::print(text.as_bytes())
+}
+
+/// The memory of the processes that a process has started. One that has ended meanwhile has none.
+fn below(pid: u32) -> Descendants {
+    let all = processes();
+    let resident = |one: &&ProcessSubject| ProcStatus::of(one.pid).ok().and_then(|status| status.all_resident());
+    let sizes: Vec<u64> = allocanary_heap::tree(&all, pid).iter().skip(1).filter_map(resident).collect();
+    Descendants { count: sizes.len(), resident: sizes.iter().sum() }
 }
 
 fn page(file: &Path, reading: &Reading, remedies: &[Remedy]) -> Result<()> {

@@ -3,12 +3,15 @@
 
 mod confirmed;
 mod settings;
+mod tree;
 
 use std::process::ExitCode;
 use std::time::Duration;
 
+use super::calls::in_swap;
 use super::{named, reader, terminal};
 use crate::args::GiveBackFlags;
+use allocanary_doctor::remedies::CallChecks;
 use allocanary_heap::reader::MEMORY;
 use allocanary_heap::{ProcessSubject, ProcessTrouble, ReadMode, Reader, Reading};
 use allocanary_inside::give_back::account::{GiveBackAccount, HeapCalls};
@@ -20,7 +23,7 @@ use allocanary_rows::error::{Error, Result};
 use allocanary_screens::views::remedies::list;
 use allocanary_sys::private;
 use allocanary_text::outside::harmless;
-use allocanary_text::units::{Unit, parse_duration};
+use allocanary_text::units::parse_duration;
 use confirmed::{REFUSED, confirmed};
 
 /// The time for a reading. If a heap cannot be read in this time, it has no forecast.
@@ -35,6 +38,7 @@ pub fn run(flags: &GiveBackFlags) -> Result<ExitCode> {
         return settings::set(flags, pid, limits);
     }
     match every {
+        None if flags.tree => tree::all(flags, pid, limits),
         None => {
             let reading = take(pid).map_err(trouble)?;
             once(flags, &reading, limits)
@@ -96,7 +100,7 @@ fn once(flags: &GiveBackFlags, reading: &Reading, limits: Limits) -> Result<Exit
 
 /// Prints the other remedies, as `allocanary PROCESS` prints them.
 fn others(reading: &Reading) -> Result<()> {
-    let mut all = reader::remedies_of(&mut Reader::new(MEMORY), reading, DEADLINE);
+    let mut all = reader::remedies_of(&mut Reader::new(MEMORY), reading, &CallChecks::default(), DEADLINE);
     all.retain(|one| one.id != "give-back");
     if all.is_empty() {
         return Ok(());
@@ -107,12 +111,7 @@ fn others(reading: &Reading) -> Result<()> {
 
 /// Why nothing is called while memory of the heap is in swap; `None` if it may be called.
 fn swapped(flags: &GiveBackFlags, reading: &Reading) -> Option<String> {
-    let swapped: u64 = reading.heaps.iter().map(|heap| heap.swapped).sum();
-    let bytes = Unit::Bytes.show(swapped as f64);
-    let pid = reading.process.pid;
-    (swapped > 0 && !flags.swapped).then(|| {
-        format!("process {pid}: {bytes} of its heap are in swap, and the call would bring them back. --swapped does it anyway")
-    })
+    in_swap(reading).filter(|_| !flags.swapped).map(|why| format!("process {}: {why}", reading.process.pid))
 }
 
 /// Writes the line of the log, and prints the result.

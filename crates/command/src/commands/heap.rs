@@ -14,9 +14,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use super::readings::{or_unread, without_map};
-use super::{named, reader, terminal};
+use super::{calls, named, reader, terminal};
 use crate::args::HeapFlags;
-use allocanary_doctor::remedies::{Remedy, remedies};
+use allocanary_doctor::remedies::{CallChecks, Remedy, remedies};
 use allocanary_heap::{Difference, Frozen, ProcessSubject, ProcessTrouble, ReadMode, Reader, Reading};
 use allocanary_rows::error::{Error, Result};
 use allocanary_screens::draw::short;
@@ -37,7 +37,7 @@ pub fn run(flags: &HeapFlags) -> Result<ExitCode> {
     }
     if let Some(file) = &flags.core {
         let reading = limited(flags)?.take_core(file, time(flags)?).map_err(trouble)?;
-        let remedies = remedies(&reading, None);
+        let remedies = remedies(&reading, None, &CallChecks::default());
         return shown(flags, reading, &remedies);
     }
     match words.as_slice() {
@@ -97,7 +97,7 @@ fn limited(flags: &HeapFlags) -> Result<Reader> {
 fn once(flags: &HeapFlags, pid: u32) -> Result<ExitCode> {
     let (mut child, time) = (limited(flags)?, time(flags)?);
     let reading = read(flags, &mut child, pid, time).map_err(trouble)?;
-    let remedies = reader::remedies_of(&mut child, &reading, time);
+    let remedies = reader::remedies_of(&mut child, &reading, &calls::checked(&reading), time);
     shown(flags, reading, &remedies)
 }
 
@@ -114,7 +114,7 @@ fn show(flags: &HeapFlags, file: &Path) -> Result<ExitCode> {
         return contents::print(flags, &found);
     }
     let readings = load(file)?;
-    let remedies = readings.last().map_or_else(Vec::new, |last| remedies(last, None));
+    let remedies = readings.last().map_or_else(Vec::new, |last| remedies(last, None, &CallChecks::default()));
     print(flags, &readings, &remedies)
 }
 
@@ -196,7 +196,7 @@ fn watch(flags: &HeapFlags, pid: u32, every: &str) -> Result<ExitCode> {
         if let Some(file) = &flags.to {
             // Only the latest reading needs its map. Earlier ones lose theirs.
             history.push(reading);
-            write_page(file, &history, &remedies(&small, None))?;
+            write_page(file, &history, &remedies(&small, None, &CallChecks::default()))?;
             history.pop();
             history.push(small);
         }

@@ -2,6 +2,7 @@
 //! outside this module writes to the user's terminal.
 
 pub mod build;
+mod calls;
 mod cells;
 mod child;
 pub mod compare;

@@ -7,12 +7,13 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::calls;
 use super::form::Form;
 use super::readings::without_map;
 use super::who::asked;
 use allocanary_contents::Contents;
 use allocanary_doctor::host::Surroundings;
-use allocanary_doctor::remedies::{Remedy, remedies};
+use allocanary_doctor::remedies::{CallChecks, Remedy, remedies};
 use allocanary_heap::Reading;
 use allocanary_heap::reader::{Cost, MEMORY, Reader, RequestSubject};
 use allocanary_inside::give_back::symbols::{self, CodeFunctions};
@@ -24,9 +25,15 @@ use allocanary_node::look;
 #[derive(Serialize, Deserialize)]
 pub(super) enum Asked {
     /// The diagnosis of a process.
-    Diagnosis { pid: u32, form: Form, reading: Option<Box<Reading>>, surroundings: Box<Surroundings> },
+    Diagnosis {
+        pid: u32,
+        form: Form,
+        reading: Option<Box<Reading>>,
+        checks: CallChecks,
+        surroundings: Box<Surroundings>,
+    },
     /// The remedies for its memory.
-    Remedies { reading: Box<Reading>, surroundings: Box<Surroundings> },
+    Remedies { reading: Box<Reading>, checks: CallChecks, surroundings: Box<Surroundings> },
     /// What the agent of a node wants to know about a process.
     Node(look::LookRequest, Box<Surroundings>),
     /// What allocators of many processes count, within a time.
@@ -120,7 +127,8 @@ pub fn diagnosis(
     reading: Option<Reading>,
     time: Duration,
 ) -> Result<String, String> {
-    let asked = Asked::Diagnosis { pid, form, reading: reading.map(Box::new), surroundings: surroundings(pid) };
+    let checks = reading.as_ref().map(calls::checked).unwrap_or_default();
+    let asked = Asked::Diagnosis { pid, form, reading: reading.map(Box::new), checks, surroundings: surroundings(pid) };
     Ok(ask(reader, &asked, RequestSubject::process(pid), time)?)
 }
 
@@ -199,8 +207,9 @@ pub fn profile(
 }
 
 /// What to do about a process's memory. Without the time for what the process shows otherwise, what its memory alone says.
-pub fn remedies_of(reader: &mut Reader, reading: &Reading, time: Duration) -> Vec<Remedy> {
+pub fn remedies_of(reader: &mut Reader, reading: &Reading, checks: &CallChecks, time: Duration) -> Vec<Remedy> {
     let pid = reading.process.pid;
-    let asked = Asked::Remedies { reading: Box::new(without_map(reading)), surroundings: surroundings(pid) };
-    ask(reader, &asked, RequestSubject::process(pid), time).unwrap_or_else(|_| remedies(reading, None))
+    let (reading, checks) = (Box::new(without_map(reading)), checks.clone());
+    let asked = Asked::Remedies { reading: reading.clone(), checks: checks.clone(), surroundings: surroundings(pid) };
+    ask(reader, &asked, RequestSubject::process(pid), time).unwrap_or_else(|_| remedies(&reading, None, &checks))
 }

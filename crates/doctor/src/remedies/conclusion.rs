@@ -1,60 +1,112 @@
-//! One sentence about what to do first. In: a reading and its remedies. Out: the sentence.
+//! The verdict: what can go back, or why nothing can. In: a reading and its remedies. Out: one sentence.
 
-use allocanary_heap::{Part, Reading, Sort};
-use allocanary_text::units::Bytes;
+use allocanary_heap::{Heap, Part, PartsCertainty, Reading, Sort};
+use allocanary_text::units::OneDecimal;
 
-use crate::remedy::{Gives, Remedy};
+use super::CallCheck;
+use crate::remedy::{Gives, Remedy, Who};
+
+/// Free pages that no call reaches are told of if they have at least one part in this many of the resident bytes.
+const LEAST: u64 = 20;
 
 /// What to do first. If the allocator has nothing to give back: that, and why.
 pub fn conclusion(reading: &Reading, remedies: &[Remedy]) -> String {
-    match remedies.first() {
-        Some(Remedy { gives: Gives::Exact { bytes }, who, what, .. }) => {
-            format!("{} of {} can go: {}, {what}.", Bytes(*bytes), Bytes(reading.resident), lower(who.text()))
+    let first = remedies.first().filter(|first| first.refused().is_none());
+    let Some((first, bytes)) = first.and_then(|first| Some((first, first.gives.bytes()?))) else {
+        return nothing(reading, remedies);
+    };
+    let (size, call) = (OneDecimal(bytes), call_of(reading, first));
+    match (&first.gives, first.who, &first.check) {
+        (_, Who::OperatorNow, Some(CallCheck::NotTried(why))) => {
+            format!("{}{size} can go back, with {call}; this was not tried: {why}.", up_to(first))
         }
-        Some(Remedy { gives: Gives::Bound { bytes }, who, what, .. }) => format!(
-            "At most {} of {} can go: {}, {what}. Try it on one replica.",
-            Bytes(*bytes),
-            Bytes(reading.resident),
-            lower(who.text())
-        ),
-        _ => nothing(reading),
+        (Gives::Exact { .. }, Who::OperatorNow, _) => {
+            format!("{size} can go back now, with {call}{}.", left(reading, bytes))
+        }
+        (_, Who::OperatorNow, _) => format!("Up to {size} can go back now, with {call}; a part of it may stay."),
+        (_, who, _) => format!("{}{size} less {}: {}.", up_to(first), who.text().to_lowercase(), first.what),
     }
 }
 
-/// A sentence that says that no change of the allocator is known to help, and what most of the memory is.
-fn nothing(reading: &Reading) -> String {
-    let all = Bytes(reading.resident);
+fn up_to(remedy: &Remedy) -> &'static str {
+    if matches!(remedy.gives, Gives::Exact { .. }) { "" } else { "Up to " }
+}
+
+/// The heap that a remedy is about, by what its call gives.
+fn heap_of<'a>(reading: &'a Reading, remedy: &Remedy) -> Option<&'a Heap> {
+    let gives = |heap: &&Heap| heap.remedies.first().map(|forecast| forecast.bytes) == remedy.gives.bytes();
+    reading.heaps.iter().filter(|_| remedy.check.is_some()).find(gives)
+}
+
+/// The call that a remedy makes, as code.
+fn call_of(reading: &Reading, remedy: &Remedy) -> String {
+    let of_heap =
+        heap_of(reading, remedy).and_then(|heap| heap.remedies.first()).map(|forecast| forecast.name.as_str());
+    match of_heap.or_else(|| remedy.first_lines().next()) {
+        Some(call) => format!("`{call}`"),
+        None => remedy.what.clone(),
+    }
+}
+
+/// What free pages stay, if they are many.
+fn left(reading: &Reading, bytes: u64) -> String {
+    let free = reading.of_heaps().of(Part::FreePages);
+    let rest = free.saturating_sub(bytes);
+    // The walker of glibc leaves the free ends of arenas out: `malloc_trim` does not reach them.
+    let is_glibc = reading.heaps.iter().all(|heap| heap.allocator == allocanary_facts::system::HEAP);
+    let place = if is_glibc { ", at the free ends of threads' arenas" } else { "" };
+    match rest.saturating_mul(LEAST) >= reading.resident && rest > 0 {
+        true => format!("; it does not reach the other {} of free pages{place}", OneDecimal(rest)),
+        false => String::new(),
+    }
+}
+
+/// A sentence that says that no call helps, and why.
+fn nothing(reading: &Reading, remedies: &[Remedy]) -> String {
+    if let Some((bytes, why)) = remedies.iter().find_map(|one| Some((one.gives.bytes()?, one.refused()?))) {
+        return format!("No call can give back the {} of free pages: {why}.", OneDecimal(bytes));
+    }
     let parts = reading.parts();
-    let of = |part: Part, text: &str| (parts.of(part), text.to_string());
-    let mut kinds = vec![
-        of(Part::Live, "is live: the program holds it"),
-        of(Part::Fragmentation, "lies free between live blocks, and the program uses it again when it grows"),
-        of(Part::Cached, "lies in caches of threads"),
-        of(Part::FreePages, "is free pages that the allocator keeps for soon"),
-        of(Part::LazyFree, "is freed, and the kernel takes it when it needs memory"),
-        of(Part::Padding, "is the rest of huge pages"),
-        of(Part::Metadata, "is the allocator's own tables"),
-        of(Part::OwnMappings, "was mapped by the program itself, without an allocator"),
-        of(Part::Stacks, "is stacks of threads"),
-        of(Part::Files, "is the program, its libraries and mapped files"),
-        of(Part::Shared, "is shared memory"),
-    ];
-    kinds.extend(
-        { reading.areas.iter() }
-            .filter(|area| area.sort == Sort::Runtime)
-            .map(|area| (area.resident, format!("is {}, which the runtime manages", area.name))),
-    );
-    let known = kinds.into_iter().max_by_key(|(bytes, _)| *bytes).unwrap_or_default();
     let unknown = parts.of(Part::Unknown);
+    let largest = parts.iter().map(|(_, bytes)| bytes).max().unwrap_or(0);
     // If the use of most of the memory is unknown, nothing can be said about the allocator.
-    match unknown > known.0 {
-        true => {
-            format!("What the allocator could give back is not known: {} of {all} is not divided here.", Bytes(unknown))
-        }
-        false => format!("Nothing of the allocator's gives memory back here: {} of {all} {}.", Bytes(known.0), known.1),
+    if unknown > 0 && unknown == largest {
+        return format!("What can go back is not known: {} {}.", OneDecimal(unknown), why_unknown(reading));
+    }
+    let of_all = |bytes: u64| format!("{:.0} %", bytes as f64 * 100.0 / reading.resident.max(1) as f64);
+    let (live, fragmentation) = (parts.of(Part::Live), parts.of(Part::Fragmentation));
+    let has_much = |bytes: u64| bytes.saturating_mul(LEAST) >= reading.resident;
+    if has_much(fragmentation) && has_much(live) {
+        return format!(
+            "No call can give memory back: the program holds {}, and its blocks pin the {} of fragmentation.",
+            of_all(live),
+            OneDecimal(fragmentation)
+        );
+    }
+    let reasons = [
+        (live, "the program itself holds"),
+        (parts.of(Part::OwnMappings), "the program's own mappings have"),
+        (parts.of(Part::Stacks), "stacks of threads have"),
+        (parts.of(Part::Files), "the program, its libraries and mapped files have"),
+        (parts.of(Part::Shared), "shared memory has"),
+        (parts.of(Part::Cached), "caches of threads have"),
+        (parts.of(Part::LazyFree), "freed pages that the kernel takes when it needs memory have"),
+        (parts.of(Part::Padding), "the rest of huge pages has"),
+        (parts.of(Part::Metadata), "the allocator's own tables have"),
+        (parts.of(Part::FreePages), "free pages that the allocator keeps for soon have"),
+    ];
+    let runtimes = reading.areas.iter().filter(|area| area.sort == Sort::Runtime);
+    let runtimes: Vec<(u64, String)> = runtimes.map(|area| (area.resident, format!("{} has", area.name))).collect();
+    let all = reasons.into_iter().map(|(bytes, text)| (bytes, text.to_string())).chain(runtimes);
+    match all.max_by_key(|(bytes, _)| *bytes) {
+        Some((bytes, text)) if bytes > 0 => format!("No call can give memory back: {text} {}.", of_all(bytes)),
+        _ => "There is nothing to give back.".into(),
     }
 }
 
-fn lower(text: &str) -> String {
-    text.to_lowercase()
+/// Why memory is not known.
+fn why_unknown(reading: &Reading) -> &'static str {
+    let undivided =
+        reading.heaps.iter().any(|heap| heap.sure == PartsCertainty::NotKnown) || !reading.undivided.is_empty();
+    if undivided { "are in a heap that could not be divided" } else { "belong to no allocator that is known here" }
 }

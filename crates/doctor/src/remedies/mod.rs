@@ -3,6 +3,7 @@
 //! words.
 
 mod call;
+mod checked;
 mod conclusion;
 mod study;
 
@@ -13,15 +14,16 @@ use crate::contract::Case;
 use crate::judgement::Advice;
 use crate::process::ProcessFacts;
 use crate::runtimes;
-use crate::subject::Subject;
+use crate::subject::{Subject, matters};
 
 pub use crate::remedy::{Gives, PasteLine, Remedy, Who};
+pub use checked::{CallCheck, CallChecks};
 pub use conclusion::conclusion;
 
 /// Every remedy that gives something here, or whose gain has to be found out. Without a process (a saved reading), only the remedies
-/// that the memory alone shows.
-pub fn remedies(reading: &Reading, process: Option<&ProcessFacts>) -> Vec<Remedy> {
-    let mut all: Vec<Remedy> = reading.heaps.iter().filter_map(|heap| call::remedy(reading, heap)).collect();
+/// that the memory alone shows. `checks` say which calls can be made.
+pub fn remedies(reading: &Reading, process: Option<&ProcessFacts>, checks: &CallChecks) -> Vec<Remedy> {
+    let mut all: Vec<Remedy> = reading.heaps.iter().filter_map(|heap| call::remedy(reading, heap, checks)).collect();
     if let Some(process) = process {
         let subject = Subject { reading, process };
         for runtime in runtimes::ALL.iter().filter(|runtime| (runtime.is_here)(process)) {
@@ -32,8 +34,13 @@ pub fn remedies(reading: &Reading, process: Option<&ProcessFacts>) -> Vec<Remedy
     all.extend(study::remedy(reading));
     // Known gains come before gains that have to be found out. Equal ones stay in the order in which they were added: first those for now,
     // then those for the next start.
-    all.sort_by_key(|one| one.gives.rank());
+    all.sort_by_key(Remedy::rank);
     all
+}
+
+/// Whether this many bytes are worth a remedy.
+pub fn is_worth(reading: &Reading, bytes: u64) -> bool {
+    matters(reading, bytes)
 }
 
 /// The remedies by settings of the allocators.
@@ -74,6 +81,7 @@ fn not_divided(case: &Case, advice: &Advice) -> Remedy {
         evidence: format!("{}.", advice.reasons.join(". ")),
         cost: String::new(),
         lines: case.lines(advice),
+        check: None,
     }
 }
 

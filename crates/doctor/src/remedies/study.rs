@@ -2,7 +2,7 @@
 //! allocator, fewer arenas or another order of allocations may. In: a reading. Out: the way to find out.
 
 use allocanary_heap::{Part, Reading};
-use allocanary_text::units::Bytes;
+use allocanary_text::units::OneDecimal;
 
 use crate::remedy::{Gives, PasteLine, Remedy, Who};
 use crate::subject::matters;
@@ -14,6 +14,7 @@ pub(super) fn remedy(reading: &Reading) -> Option<Remedy> {
         return None;
     }
     Some(Remedy {
+        check: None,
         id: "record".into(),
         what: "find the call sites whose few live blocks pin the pages, and compare allocators".into(),
         who: Who::Developer,
@@ -22,7 +23,7 @@ pub(super) fn remedy(reading: &Reading) -> Option<Remedy> {
         },
         evidence: format!(
             "{} lie free between live blocks, in pages that no call gives back. The program uses them again when it grows.",
-            Bytes(free)
+            OneDecimal(free)
         ),
         cost: String::new(),
         lines: vec![PasteLine::new("shell", "allocanary record --stack-sample all -- COMMAND")],

@@ -23,19 +23,53 @@ fn process(quota_milli: Option<u64>) -> ProcessFacts {
     process
 }
 
+/// All calls can be made.
+fn passed() -> CallChecks {
+    let mut checks = CallChecks::default();
+    ["glibc", "jemalloc", "mimalloc"].into_iter().for_each(|one| checks.add(one, CallCheck::Passed));
+    checks
+}
+
 fn ids(all: &[Remedy]) -> Vec<&str> {
     all.iter().map(|one| one.id.as_str()).collect()
 }
 
 #[test]
+fn a_call_that_cannot_be_made_is_last_has_no_line_and_says_why() {
+    let reading = reading("after");
+    let with = |check| {
+        let mut checks = CallChecks::default();
+        checks.add("glibc", check);
+        remedies(&reading, Some(&process(Some(1000))), &checks)
+    };
+    let all = with(CallCheck::Refused("process 3 traces it already (a debugger?)".into()));
+    let last = all.last().unwrap();
+    assert_eq!((ids(&all), last.lines.len()), (vec!["arena_max", "thread_idle", "record", "give-back"], 0));
+    assert!(last.title().starts_with("Not possible, 520.0 MiB: have glibc give"), "{}", last.title());
+    assert_eq!(last.details(), "Process 3 traces it already (a debugger?).");
+    assert!(conclusion(&reading, &all).starts_with("Up to "), "{}", conclusion(&reading, &all));
+    let alone = conclusion(&reading, &all[3..]);
+    assert_eq!(alone, "No call can give back the 520.0 MiB of free pages: process 3 traces it already (a debugger?).");
+    // What was not looked at is no refusal, and is not promised for now.
+    let all = with(CallCheck::NotTried("it has a filter".into()));
+    assert!(all[0].title().starts_with("Not tried, 520.0 MiB: ") && all[0].lines.len() == 1, "{:?}", all[0]);
+    assert!(all[0].details().contains("Not tried: it has a filter."), "{}", all[0].details());
+    let json = serde_json::to_value(&all[0]).unwrap();
+    assert_eq!((&json["check"], &json["why"]), (&"not_tried".into(), &"it has a filter".into()));
+    assert_eq!(serde_json::from_value::<Remedy>(json).unwrap(), all[0]);
+    let restart = serde_json::to_value(&all[1]).unwrap();
+    assert!(restart.get("check").is_none() && serde_json::from_value::<Remedy>(restart).unwrap() == all[1]);
+}
+
+#[test]
 fn what_is_counted_stands_before_what_is_bounded_and_nothing_is_advised_that_gives_nothing() {
     let mut reading = reading("after");
-    let all = remedies(&reading, Some(&process(Some(1000))));
+    let all = remedies(&reading, Some(&process(Some(1000))), &passed());
     // Counted bytes come before a larger bound. Of two bounds the larger one comes first.
     assert_eq!(ids(&all), ["give-back", "arena_max", "thread_idle", "record"], "{all:?}");
     assert!(matches!(all[0].gives, Gives::Exact { .. }) && matches!(all[1].gives, Gives::Bound { .. }));
     assert!(all[1].gives.bytes() > all[0].gives.bytes() && all[3].gives.bytes().is_none());
-    assert!(conclusion(&reading, &all).contains(" can go: now, have glibc give"), "{}", conclusion(&reading, &all));
+    assert!(conclusion(&reading, &all).contains(" can go back now, with `malloc_trim(0)`"), "{}", conclusion(&reading, &all));
     let arenas =
         all.iter().find(|one| one.id == "arena_max").expect("it has more arenas than the quota has processors");
     assert_eq!(arenas.first_lines().collect::<Vec<_>>(), ["MALLOC_ARENA_MAX=1"]);
@@ -43,16 +77,16 @@ fn what_is_counted_stands_before_what_is_bounded_and_nothing_is_advised_that_giv
     let parts = reading.of_heaps();
     assert!(arenas.gives.bytes().unwrap() <= reading.resident - parts.of(Part::Live), "live blocks stay");
     // There are more processors than arenas, so fewer arenas are not proposed.
-    assert!(!ids(&remedies(&reading, Some(&process(None)))).contains(&"arena_max"));
+    assert!(!ids(&remedies(&reading, Some(&process(None)), &passed())).contains(&"arena_max"));
     // With the same threads and cores, but without kept pages.
     reading.heaps[0].remedies[0].bytes = 0;
     reading.heaps[0].parts.pass(Part::FreePages, Part::Live, u64::MAX);
     reading.heaps[0].parts.pass(Part::Fragmentation, Part::Live, u64::MAX);
-    let none = remedies(&reading, Some(&process(Some(1000))));
+    let none = remedies(&reading, Some(&process(Some(1000))), &passed());
     assert_eq!(ids(&none), Vec::<&str>::new());
     let said = conclusion(&reading, &none);
     assert!(
-        said.starts_with("Nothing of the allocator's") && said.ends_with("is live: the program holds it."),
+        said.starts_with("No call can give memory back: the program itself holds "),
         "{said}"
     );
 }
@@ -63,7 +97,7 @@ fn settings_in_force_are_not_advised_again() {
     let mut process = process(Some(1000));
     process.seen.code =
         [("thread_idle", "100ms"), ("arena_max", "1")].map(|(key, value)| (key.into(), value.into())).into();
-    let all = remedies(&reading, Some(&process));
+    let all = remedies(&reading, Some(&process), &passed());
     assert!(ids(&all).iter().all(|id| !["thread_idle", "arena_max"].contains(id)), "{:?}", ids(&all));
 }
 
@@ -77,12 +111,12 @@ fn a_jvm_has_its_own_way() {
         to: 0,
     });
     (process.seen.jvm, process.seen.jdk) = (true, Some((17, 0, 13)));
-    let all = remedies(&reading, Some(&process));
+    let all = remedies(&reading, Some(&process), &passed());
     assert_eq!(ids(&all), ["give-back", "arena_max", "TrimNativeHeapInterval", "record"]);
     assert!(all[0].lines.iter().any(|line| line.text.starts_with("jcmd ")), "{:?}", all[0].lines);
     assert!(all[2].lines[0].text.contains("TrimNativeHeapInterval=1000"), "{:?}", all[2].lines);
     process.seen.jdk = Some((11, 0, 20));
-    assert!(!ids(&remedies(&reading, Some(&process))).contains(&"TrimNativeHeapInterval"));
+    assert!(!ids(&remedies(&reading, Some(&process), &passed())).contains(&"TrimNativeHeapInterval"));
 }
 
 #[test]
@@ -90,14 +124,14 @@ fn what_is_not_divided_has_no_figure_and_never_stands_first() {
     let mut reading = reading("after");
     reading.heaps.clear();
     reading.undivided = vec!["glibc".into()];
-    let all = remedies(&reading, Some(&process(Some(1000))));
+    let all = remedies(&reading, Some(&process(Some(1000))), &passed());
     assert!(!all.is_empty() && all.iter().all(|one| one.gives.bytes().is_none()), "{all:?}");
-    assert!(!conclusion(&reading, &all).contains(" can go"));
+    assert!(!conclusion(&reading, &all).contains(" now"));
 }
 
 #[test]
 fn a_remedy_is_the_same_after_its_way_from_the_child() {
-    let all = remedies(&reading("after"), Some(&process(Some(1000))));
+    let all = remedies(&reading("after"), Some(&process(Some(1000))), &passed());
     let text = serde_json::to_string(&all).unwrap();
     assert!(text.contains(r#""gives":{"bound":"exact","reclaimable_bytes":"#), "{text}");
     assert_eq!(serde_json::from_str::<Vec<Remedy>>(&text).unwrap(), all);

@@ -1,6 +1,7 @@
 //! Java virtual machines. Their native memory is `malloc`'s; the Java heap is not.
 
 use allocanary_heap::{Area, Sort};
+use allocanary_text::units::OneDecimal;
 
 use super::runtime::{Runtime, added, also_now, area, has_library};
 use crate::remedy::{Gives, PasteLine, Remedy, Who, variable};
@@ -18,11 +19,15 @@ fn remedies(subject: &Subject, all: &mut Vec<Remedy>) {
     let forecast = { all.iter() }.find(|one| one.id == "give-back").and_then(|one| one.gives.bytes());
     if let (Some(bytes), Some(options)) = (forecast, release.and_then(trims)) {
         all.push(Remedy {
+            check: None,
             id: "TrimNativeHeapInterval".into(),
             what: "the JVM trims its native memory each second".into(),
             who: Who::OperatorRestart,
             gives: Gives::Bound { bytes },
-            evidence: "Of what is free now no more than one call gives; it does so after each burst.".into(),
+            evidence: format!(
+                "It gives back at most what a call gives now, {}, but again after each burst.",
+                OneDecimal(bytes)
+            ),
             cost: "one call of malloc_trim each second, in a thread of the JVM".into(),
             lines: variable(OPTIONS, &added(subject, OPTIONS, options)),
         });
@@ -44,12 +49,13 @@ fn collect(subject: &Subject, pid: u32) -> Remedy {
         _ => Vec::new(),
     };
     Remedy {
+        check: None,
         id: "GC.run".into(),
         what: "have the JVM collect, and give back what it does not need".into(),
         who: Who::OperatorNow,
         gives: Gives::Bound { bytes },
-        evidence: "How much of the Java heap is live is not read here; `jcmd PID GC.heap_info` says it. From JDK 12 G1 can do it by \
-                   itself when the program is idle."
+        evidence: "How much of the Java heap is live is not read here; `jcmd PID GC.heap_info` says it. From JDK 12 the option \
+                   -XX:G1PeriodicGCInterval=60000 has G1 do it by itself, each minute in which the program is idle."
             .into(),
         cost: "a pause for one full collection".into(),
         lines: [vec![PasteLine::new("shell", format!("jcmd {pid} GC.run"))], by_itself].concat(),

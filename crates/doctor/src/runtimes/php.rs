@@ -1,6 +1,6 @@
 //! PHP-FPM: a worker keeps the memory of its largest request.
 
-use allocanary_text::units::Bytes;
+use allocanary_text::units::OneDecimal;
 
 use super::runtime::{Runtime, area, is_program};
 use crate::remedy::{Gives, PasteLine, Remedy, Who};
@@ -13,11 +13,15 @@ fn remedies(subject: &Subject, all: &mut Vec<Remedy>) {
     // A new worker has touched nothing of this memory, and less of its other memory.
     let bytes = subject.reading.kernel.anonymous;
     let remedy = |id: &str, what: &str, who, cost: &str, lines| Remedy {
+        check: None,
         id: id.into(),
         what: what.into(),
         who,
         gives: Gives::Bound { bytes },
-        evidence: format!("{} are PHP's own memory. A worker keeps what its largest requests needed.", Bytes(of_php)),
+        evidence: format!(
+            "{} are PHP's own memory. A worker keeps what its largest requests needed.",
+            OneDecimal(of_php)
+        ),
         cost: cost.into(),
         lines,
     };

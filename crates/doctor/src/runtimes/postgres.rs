@@ -1,6 +1,6 @@
 //! PostgreSQL: a session's process keeps memory contexts and caches of the catalogue until it ends.
 
-use allocanary_text::units::Bytes;
+use allocanary_text::units::OneDecimal;
 
 use super::runtime::Runtime;
 use crate::identity::file_name;
@@ -22,11 +22,12 @@ fn remedies(subject: &Subject, all: &mut Vec<Remedy>) {
         return;
     }
     all.push(Remedy {
+        check: None,
         id: "end-session".into(),
         what: "end sessions that are idle for long".into(),
         who: Who::OperatorNow,
         // A remedy that ends something never comes first, so its gain is given as unknown.
-        gives: Gives::Unknown { find_out: format!("what is its own, {}, goes with a session", Bytes(bytes)) },
+        gives: Gives::Unknown { find_out: format!("what is its own, {}, goes with a session", OneDecimal(bytes)) },
         evidence: "A session keeps memory contexts and caches until it ends. From PostgreSQL 14 `pg_log_backend_memory_contexts` says which."
             .into(),
         cost: "the client connects again, and its caches are empty".into(),

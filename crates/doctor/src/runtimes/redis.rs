@@ -1,6 +1,6 @@
 //! Redis and related servers. They can defragment their values if they were built with the jemalloc in their sources.
 
-use allocanary_text::units::Bytes;
+use allocanary_text::units::OneDecimal;
 
 use super::runtime::{Runtime, also_now, free, is_program};
 use crate::process::ProcessFacts;
@@ -16,13 +16,14 @@ fn remedies(subject: &Subject, all: &mut Vec<Remedy>) {
         return;
     }
     let evidence = match free(subject) {
-        Some(bytes) => format!("{} lie free between live blocks.", Bytes(bytes)),
+        Some(bytes) => format!("{} lie free between live blocks.", OneDecimal(bytes)),
         None if !subject.reading.undivided.is_empty() => {
             "Its heap is not divided here; `INFO memory` has mem_fragmentation_bytes.".into()
         }
         None => return,
     };
     all.push(Remedy {
+        check: None,
         id: "activedefrag".into(),
         what: "redis moves its values together while it runs".into(),
         who: Who::OperatorNow,

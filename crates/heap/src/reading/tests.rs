@@ -98,7 +98,7 @@ fn a_heap_that_cannot_be_trusted_is_one_part_and_the_reason_is_told() {
     assert_eq!((heap.sure, heap.parts.of(Part::Unknown), heap.arenas.len()), (PartsCertainty::NotKnown, 0x100000, 0));
     assert_eq!(sum(&reading), 0x154000);
     assert!(reading.problems[0].contains("glibc 2.36: heap not divided: mmapped blocks: the allocator counts 3"));
-    assert!(!reading.is_divided() && answer::answer(&reading).contains("1.0 heap of glibc, not divided"));
+    assert!(!reading.is_divided() && answer::answer(&reading).contains("1.0 MiB heap of glibc, not divided"));
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn an_allocator_without_a_layout_is_told() {
     let reading = reading_of(vec![Err(unknown)], |_| {});
     assert_eq!((reading.heaps.len(), reading.problems[0].as_str()), (0, "tcmalloc: heap not divided: no table"));
     assert_eq!(reading.allocators().collect::<Vec<_>>(), [("tcmalloc", false)]);
-    assert!(answer::answer(&reading).contains("1.2 not known: tcmalloc is in the process, not divided"));
+    assert!(answer::answer(&reading).contains("1.2 MiB not known (tcmalloc is in the process, not divided)"));
     assert_eq!(sum(&reading), 0x154000);
 }
 
@@ -144,27 +144,27 @@ fn lazily_freed_memory_is_of_the_whole_free_pages() {
 #[test]
 fn the_answer_is_one_sentence() {
     let reading = reading_of(vec![Ok(walk())], |_| {});
-    let wanted = "1.3 MiB resident: 0.3 live, 0.5 free pages that glibc keeps in 2 arenas: `malloc_trim(0)` would give \
-                  back 0.5; 0.2 own mappings, 0.2 fragmentation, 0.1 program and libraries";
+    let wanted = "1.3 MiB resident: 0.5 MiB free pages, 0.3 MiB live, 0.2 MiB own mappings, 0.2 MiB fragmentation, 0.1 MiB program and \
+                  libraries";
     assert_eq!(answer::answer(&reading), wanted);
     let sure = answer::how_sure(&reading.heaps[0]);
-    assert_eq!(sure, "heap of glibc 2.36: exact. no block was wrong; all of 1 counts agree with the allocator's own");
+    assert_eq!(sure, "heap of glibc 2.36: exact. No block was wrong; its one count agrees with the allocator's own");
     let mut close = reading.heaps[0].clone();
     close.checks[0].found = 1;
     close.breaks = 2;
     close.skipped = 48;
     close.sure = PartsCertainty::Close;
-    let wanted = "heap of glibc 2.36: close. it changed while it was read: in 2 places a block was wrong, and 48 B were skipped; \
+    let wanted = "heap of glibc 2.36: close. It changed while it was read: in 2 places a block was wrong, and 48 B were skipped; \
                   0 of 1 counts agree with the allocator's own; mmapped blocks 1, and the allocator counts 0";
     assert_eq!(answer::how_sure(&close), wanted);
     let closed = crate::Heap { unreadable: 8192, ..reading.heaps[0].clone() };
-    let wanted = "heap of glibc 2.36: exact. no block was wrong; the program itself may not read 8.00 KiB of it (guards of stacks, or \
-                  mprotect); all of 1 counts agree with the allocator's own";
+    let wanted = "heap of glibc 2.36: exact. No block was wrong; the program itself may not read 8.00 KiB of it (guards of stacks, or \
+                  mprotect); its one count agrees with the allocator's own";
     assert_eq!(answer::how_sure(&closed), wanted);
     let unread = crate::Heap { skipped: 4096, sure: PartsCertainty::Close, ..reading.heaps[0].clone() };
     assert!(
         answer::how_sure(&unread)
-            .contains("close. no block was wrong; 4.00 KiB could not be read, and what is there is not known;")
+            .contains("close. No block was wrong; 4.00 KiB could not be read, and what is there is not known;")
     );
 }
 

@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use allocanary_doctor::remedies::{Gives, Remedy, conclusion};
-use allocanary_heap::{Reading, answer};
+use allocanary_doctor::remedies::{Remedy, conclusion};
+use allocanary_heap::Reading;
 use allocanary_text::outside::{TerminalStyle, harmless};
 use allocanary_text::units::{Bytes, show_duration};
 
-use crate::views::heap::{bold, subject};
+use crate::views::heap::{bold, headline, subject};
 use crate::views::remedies::list;
 
 /// The maximum number of remedies on the screen.
@@ -16,26 +16,43 @@ const MOST: usize = 3;
 /// The lines of a terminal.
 const LINES: usize = 24;
 
+/// The processes that a process has started, directly or not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Descendants {
+    /// Their number.
+    pub count: usize,
+    /// Their resident bytes, counted in each.
+    pub resident: u64,
+}
+
+/// What is on the screen beside remedies.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Seen {
+    /// How long the reading took.
+    pub took: Duration,
+    /// The children.
+    pub below: Descendants,
+}
+
 /// The whole text.
-pub fn screen(reading: &Reading, remedies: &[Remedy], took: Duration, look: &TerminalStyle) -> String {
-    let with = |most| with(reading, remedies, took, look, most);
+pub fn screen(reading: &Reading, remedies: &[Remedy], seen: &Seen, look: &TerminalStyle) -> String {
+    let with = |most| with(reading, remedies, seen, look, most);
     // One line is left free for the shell's prompt.
     (2..=MOST).rev().map(with).find(|text| text.lines().count() < LINES).unwrap_or_else(|| with(1))
 }
 
-fn with(reading: &Reading, remedies: &[Remedy], took: Duration, look: &TerminalStyle, most: usize) -> String {
+fn with(reading: &Reading, remedies: &[Remedy], seen: &Seen, look: &TerminalStyle, most: usize) -> String {
     let wrapped = |text: &str| crate::draw::wrapped(&harmless(text), look.width.into());
-    let took = show_duration(took);
+    let took = show_duration(seen.took);
     let mut out = format!("{}\n", wrapped(&format!("{}; only read, in {took}, and not stopped", subject(reading))));
-    out.push_str(&format!("{}\n", bold(&wrapped(&answer::answer(reading)), look)));
+    out.push_str(&format!("{}\n", bold(&wrapped(&headline(reading, remedies)), look)));
+    if let Some(text) = children(reading, seen.below) {
+        out.push_str(&format!("{}\n", bold(&wrapped(&text), look)));
+    }
     if reading.is_apart() {
         out.push_str(&format!("{}\n", wrapped(&moved(reading))));
     }
     out.push('\n');
-    // A remedy whose effect is unknown never comes first.
-    if remedies.first().is_none_or(|first| matches!(first.gives, Gives::Unknown { .. })) {
-        out.push_str(&format!("{}\n", bold(&wrapped(&conclusion(reading, remedies)), look)));
-    }
     out.push_str(&list(remedies, most, look));
     let pid = reading.process.pid;
     let lines = [
@@ -50,6 +67,19 @@ fn with(reading: &Reading, remedies: &[Remedy], took: Duration, look: &TerminalS
     out
 }
 
+/// Where most of the memory is, if the process's children have it.
+fn children(reading: &Reading, below: Descendants) -> Option<String> {
+    let pid = reading.process.pid;
+    let noun = if below.count == 1 { "child has" } else { "children have" };
+    (below.resident > reading.resident).then(|| {
+        format!(
+            "Its {} {noun} {}, shared pages counted in each: `allocanary {pid} --tree` reads all of them.",
+            below.count,
+            Bytes(below.resident)
+        )
+    })
+}
+
 /// What it means that the pages are not those that the kernel counts.
 fn moved(reading: &Reading) -> String {
     format!(
@@ -60,15 +90,35 @@ fn moved(reading: &Reading) -> String {
     )
 }
 
-/// What to do about one process of several. `like` is the number of processes that run the same program.
-pub fn of_one(reading: &Reading, remedies: &[Remedy], like: usize, look: &TerminalStyle) -> String {
-    let others = match like {
+/// The processes of a tree that run the same program.
+#[derive(Clone, Copy, Debug)]
+pub struct Alike {
+    /// The first process of the tree.
+    pub root: u32,
+    /// Their number.
+    pub count: usize,
+    /// What calls would give back in all processes of the tree that have such a remedy.
+    pub reclaimable: u64,
+}
+
+/// What to do about one process of several. `like` are those that run the same program.
+pub fn of_one(reading: &Reading, remedies: &[Remedy], like: Alike, look: &TerminalStyle) -> String {
+    let others = match like.count {
         0 | 1 => String::new(),
-        like => format!(", one of {like} that run this program"),
+        count => format!(", one of {count} that run this program"),
     };
     let title = format!("What to do: {}{others}", subject(reading));
     let mut out = format!("\n{}\n", bold(&crate::draw::wrapped(&title, look.width.into()), look));
     out.push_str(&list(remedies, MOST, look));
     out.push_str(&format!("{}\n", crate::draw::wrapped(&harmless(&conclusion(reading, remedies)), look.width.into())));
+    if like.count > 1 && like.reclaimable > 0 {
+        let all = format!(
+            "All {} together: up to {} by calls in each process: `allocanary give-back {} --tree` asks once and makes them.",
+            like.count,
+            Bytes(like.reclaimable),
+            like.root
+        );
+        out.push_str(&format!("{}\n", crate::draw::wrapped(&harmless(&all), look.width.into())));
+    }
     out
 }

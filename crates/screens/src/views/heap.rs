@@ -17,7 +17,7 @@ pub use difference::difference;
 pub use many::{ProcessLines, tree};
 pub use over_time::{head, line};
 pub use page::page;
-pub use text::{subject, text};
+pub use text::{headline, subject, text};
 
 use allocanary_text::outside::{TerminalStyle, harmless, harmless_lines};
 use allocanary_text::units::Bytes;

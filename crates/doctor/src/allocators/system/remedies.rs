@@ -4,11 +4,12 @@
 use allocanary_facts::system::NAME;
 use allocanary_facts::{MEMORY_BUDGET, THREAD_IDLE};
 use allocanary_heap::{Heap, Part};
-use allocanary_text::units::Bytes;
+use allocanary_text::units::OneDecimal;
 
 use super::advice::advice;
 use crate::contract::Case;
 use crate::flavour::Flavour;
+use crate::judgement::{arenas_of, processors_of};
 use crate::remedy::{Gives, PasteLine, Remedy, Who};
 use crate::subject::Subject;
 
@@ -33,14 +34,16 @@ fn thread_idle(case: &Case, subject: &Subject, heap: &Heap) -> Option<Remedy> {
         ));
     }
     Some(Remedy {
+        check: None,
         id: THREAD_IDLE.into(),
         what: "threads give their free pages back when they have waited for 100 ms".into(),
         who: Who::OperatorRestart,
         gives: Gives::Bound { bytes },
-        evidence:
-            "Of what is free now no more than one call gives; less if threads wait outside of the C library. This line prints \
-                   what to paste."
-                .into(),
+        evidence: format!(
+            "It gives back at most what a call gives now, {}, but again after each burst; less if threads wait outside of the C library. \
+             This line prints what to paste.",
+            OneDecimal(bytes)
+        ),
         cost: "one page fault for each page that is needed again".into(),
         lines,
     })
@@ -59,14 +62,18 @@ fn arenas(case: &Case, subject: &Subject, heap: &Heap) -> Option<Remedy> {
         return None;
     }
     Some(Remedy {
+        check: None,
         id: "arena_max".into(),
-        what: format!("at most {wanted} arenas, as many as usable processors, in place of {}", heap.arenas.len()),
+        what: format!("glibc makes at most {}", arenas_of(wanted)),
         who: Who::OperatorRestart,
         gives: Gives::Bound { bytes },
         evidence: format!(
-            "{} of {} are in arenas of threads. What fewer arenas would keep cannot be told from a reading: try it on one replica.",
-            Bytes(beyond),
-            Bytes(heap.resident)
+            "Now it has {}, and the process may use {}. {} of its {} are in arenas of threads. What fewer arenas would keep cannot be \
+             told from a reading: try it on one replica.",
+            heap.arenas.len(),
+            processors_of(wanted),
+            OneDecimal(beyond),
+            OneDecimal(heap.resident)
         ),
         cost: "threads wait for each other if they allocate much".into(),
         lines: case.lines(&advice),

@@ -2,7 +2,7 @@
 
 use super::many::all;
 use super::*;
-use allocanary_doctor::remedies::remedies;
+use allocanary_doctor::remedies::{CallCheck, CallChecks, remedies};
 use allocanary_heap::{Part, Reading};
 
 const LOOK: TerminalStyle = TerminalStyle { color: false, width: 80 };
@@ -12,10 +12,39 @@ fn reading(name: &str) -> Reading {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
+/// glibc's call can be made.
+fn passed() -> CallChecks {
+    let mut checks = CallChecks::default();
+    checks.add("glibc", CallCheck::Passed);
+    checks
+}
+
+/// A process without children, read in so many milliseconds.
+fn seen(millis: u64) -> crate::views::door::Seen {
+    crate::views::door::Seen { took: std::time::Duration::from_millis(millis), ..Default::default() }
+}
+
+#[test]
+fn children_that_have_more_are_told_of_with_the_line_that_reads_them() {
+    use crate::views::door::{Descendants, Seen, screen};
+    let reading = reading("after");
+    let of = |count, resident| {
+        let below = Descendants { count, resident };
+        screen(&reading, &[], &Seen { below, ..Seen::default() }, &LOOK).replace('\n', " ")
+    };
+    let said = of(3, 2 << 30);
+    assert!(
+        said.contains("Its 3 children have 2.00 GiB, shared pages counted in each: `allocanary 812 --tree`"),
+        "{said}"
+    );
+    assert!(of(1, 2 << 30).contains("Its 1 child has 2.00 GiB"));
+    assert!(!of(3, 1 << 20).contains("--tree"), "the process itself has more");
+}
+
 #[test]
 fn remedies_are_told_with_their_lines_and_small_parts_are_not() {
     let reading = reading("after");
-    let remedies = remedies(&reading, None);
+    let remedies = remedies(&reading, None, &passed());
     let text = text(&reading, &remedies, &LOOK);
     assert!(text.contains(&format!("\n     allocanary give-back {}\n", reading.process.pid)), "{text}");
     assert!(text.contains("1. Now, ") && text.contains("calls `malloc_trim(0)`"), "{text}");
@@ -23,7 +52,7 @@ fn remedies_are_told_with_their_lines_and_small_parts_are_not() {
     assert!(text.contains("its share of its pages (PSS) is"), "{text}");
     let mut nothing = reading.clone();
     nothing.heaps[0].remedies[0].bytes = 0;
-    let said = super::text(&nothing, &allocanary_doctor::remedies::remedies(&nothing, None), &LOOK);
+    let said = super::text(&nothing, &allocanary_doctor::remedies::remedies(&nothing, None, &passed()), &LOOK);
     assert!(!said.contains("give-back"), "what gives nothing back is no remedy: {said}");
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
 }
@@ -139,17 +168,16 @@ fn a_line_over_time_stands_under_its_head() {
 #[test]
 fn the_door_is_one_screen_with_the_first_remedy() {
     let reading = reading("after");
-    let text =
-        crate::views::door::screen(&reading, &remedies(&reading, None), std::time::Duration::from_millis(20), &LOOK);
+    let text = crate::views::door::screen(&reading, &remedies(&reading, None, &passed()), &seen(20), &LOOK);
     assert!(text.lines().count() < 24 && text.lines().all(|line| line.chars().count() <= 80), "{text}");
-    assert!(text.contains("\n1. Now, 520 MiB: ") && text.contains("only read, in 20.0 ms"), "{text}");
+    assert!(text.contains("\n1. Now, 520.0 MiB: ") && text.contains("only read, in 20.0 ms"), "{text}");
     assert!(!text.contains("The kernel counts"), "{text}");
     let mut moving = reading.clone();
     moving.kernel.resident += 100 << 20;
-    let text = crate::views::door::screen(&moving, &remedies(&moving, None), std::time::Duration::ZERO, &LOOK);
+    let text = crate::views::door::screen(&moving, &remedies(&moving, None, &passed()), &seen(0), &LOOK);
     assert!(text.contains("memory moved while it was read"), "{text}");
     let mut nothing = reading;
     nothing.heaps[0].remedies.clear();
-    let text = crate::views::door::screen(&nothing, &remedies(&nothing, None), std::time::Duration::ZERO, &LOOK);
-    assert!(text.contains("Nothing of the allocator's gives memory back here"), "{text}");
+    let text = crate::views::door::screen(&nothing, &remedies(&nothing, None, &passed()), &seen(0), &LOOK);
+    assert!(text.replace('\n', " ").contains("No call can give memory back: the program holds 33 %"), "{text}");
 }

@@ -11,19 +11,23 @@ use allocanary_heap::{Heap, Part, Parts, Reading, answer, rows};
 use allocanary_text::outside::{TerminalStyle, harmless};
 use allocanary_text::units::show_duration;
 
+/// The lines of a terminal.
+const SCREEN: usize = 24;
 /// The number of arenas with a separate line.
 const ARENAS: usize = 8;
 
 /// The whole text.
 pub fn text(reading: &Reading, remedies: &[Remedy], look: &TerminalStyle) -> String {
-    let answer = crate::draw::wrapped(&answer::answer(reading), look.width.into());
+    let answer = crate::draw::wrapped(&headline(reading, remedies), look.width.into());
     let mut out = format!("{}\n\n{}\n", bold(&answer, look), parts(reading, look));
     for heap in reading.heaps.iter().filter(|heap| heap.arenas.len() > 1) {
         out.push_str(&format!("{}\n", arenas(heap, look)));
     }
     out.push_str(&format!("{}\n", bold("What to do", look)));
     out.push_str(&list(remedies, remedies.len(), look));
-    out.push_str(&item(&conclusion(reading, remedies), look));
+    if remedies.is_empty() {
+        out.push_str(&item(&conclusion(reading, remedies), look));
+    }
     let deeper = deeper(reading);
     if !deeper.is_empty() {
         out.push_str(&format!("\n{}\n", bold("What the parts mean", look)));
@@ -32,7 +36,16 @@ pub fn text(reading: &Reading, remedies: &[Remedy], look: &TerminalStyle) -> Str
     out.push('\n');
     out.push_str(&format!("{}\n", bold("What was checked, and how sure it is", look)));
     checked(reading).iter().for_each(|sentence| out.push_str(&item(sentence, look)));
+    // What has scrolled away stands at the end again.
+    if out.lines().count() > SCREEN {
+        out.push_str(&format!("\n{}\n", bold(&answer, look)));
+    }
     out
+}
+
+/// What the memory is, and what of it can go back.
+pub fn headline(reading: &Reading, remedies: &[Remedy]) -> String {
+    format!("{}. {}", answer::answer(reading), conclusion(reading, remedies))
 }
 
 /// `process 812, redis-server, 4 threads, runs for 2 min 5 s`.

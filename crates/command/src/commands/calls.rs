@@ -1,0 +1,36 @@
+//! Whether the calls that give memory back can be made, without stopping a thread. In: a reading. Out: what was found for each heap.
+
+use allocanary_doctor::remedies::{CallCheck, CallChecks, is_worth};
+use allocanary_heap::Reading;
+use allocanary_inside::give_back::check;
+use allocanary_inside::give_back::plan::plan;
+use allocanary_text::units::Bytes;
+
+/// Checks the calls that would give enough to be told of.
+pub fn checked(reading: &Reading) -> CallChecks {
+    let mut checks = CallChecks::default();
+    let pid = reading.process.pid;
+    for one in plan(reading).into_iter().filter(|one| one.forecast.is_some_and(|bytes| is_worth(reading, bytes))) {
+        let found = match (in_swap(reading), check(pid, one.remedy)) {
+            (_, Err(refusal)) => CallCheck::Refused(refusal.reason()),
+            (Some(why), _) => CallCheck::Refused(why),
+            (None, Ok(Some(why))) => CallCheck::NotTried(why),
+            (None, Ok(None)) => CallCheck::Passed,
+        };
+        checks.add(one.remedy.allocator, found);
+    }
+    checks
+}
+
+/// Why nothing is called while memory of the heap is in swap; `None` if none is.
+pub fn in_swap(reading: &Reading) -> Option<String> {
+    let swapped: u64 = reading.heaps.iter().map(|heap| heap.swapped).sum();
+    let why = || {
+        format!(
+            "{} of its heap are in swap, and the call would bring them back. `allocanary give-back {} --swapped` does it anyway",
+            Bytes(swapped),
+            reading.process.pid
+        )
+    };
+    (swapped > 0).then(why)
+}
