@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use allocanary_heap::{Mapping, Memory, PAGE, Walk};
+use allocanary_heap::{Mapping, Memory, PAGE, Walk, thread_structure};
 
 use crate::modules::ModuleList;
 use crate::threads::ThreadSnapshot;
@@ -192,15 +192,8 @@ fn parts(mapping: &Mapping, threads: &[ThreadSnapshot], tls: u64) -> Vec<(Option
 /// Of the stack of a thread that has ended, which the C library keeps for the next one: the last page. Its structure proves itself: it
 /// points to itself twice, and no thread has it.
 fn ended(memory: &dyn Memory, mapping: &Mapping, threads: &[ThreadSnapshot]) -> Option<Range<u64>> {
-    const FIELDS: u64 = 64;
-    let private = mapping.is_heap_like() && mapping.bytes() >= 4 * PAGE;
     let before = memory.mapping(mapping.from.wrapping_sub(1)).is_some_and(|guard| !guard.readable && !guard.writable);
-    if !private || !before {
-        return None;
-    }
-    let from = mapping.to - PAGE;
-    let itself = |at: &u64| memory.word(*at) == Some(*at) && memory.word(*at + 16) == Some(*at);
-    let pointer = (from..mapping.to - FIELDS).step_by(64).find(itself)?;
+    let pointer = thread_structure(memory, mapping).filter(|_| before)?;
     let lives = threads.iter().any(|thread| thread.pointer == Some(pointer));
-    (!lives).then_some(from..mapping.to)
+    (!lives).then_some(mapping.to - PAGE..mapping.to)
 }

@@ -54,7 +54,7 @@ pub use core_file::CoreFile;
 pub use counted::{MappingCount, counted, parse_smaps};
 pub use difference::{CountChange, Difference, signed};
 pub use live::LiveProcess;
-pub use others::{Area, Sort};
+pub use others::{Area, LargeMapping, Sort, thread_structure};
 pub use reader::Reader;
 pub use reading::{ArenaParts, Heap, HeapMap, KernelCounts, PartsCertainty, Reading, RemedyForecast, SCHEMA};
 pub use resident::resident;

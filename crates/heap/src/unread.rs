@@ -31,6 +31,7 @@ fn of(process: ProcessSubject, status: &ProcStatus, taken: u64, problem: String)
         mappings: 0,
         how: "the kernel's count; the mappings were not read".into(),
         tool: String::new(),
+        largest: Vec::new(),
     };
     let areas = [
         area("mapped files", Sort::Files, files),

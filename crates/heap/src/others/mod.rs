@@ -6,7 +6,10 @@ mod cpython;
 mod go;
 mod jvm;
 mod php;
+mod stacks;
 mod v8;
+
+pub use stacks::thread_structure;
 
 use std::collections::BTreeSet;
 
@@ -104,7 +107,45 @@ pub struct Area {
     pub how: String,
     /// The tool that divides it; empty if there is none.
     pub tool: String,
+    /// Its largest mappings, if their kind is not known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub largest: Vec<LargeMapping>,
 }
+
+impl Area {
+    /// What holds its mappings, and the resident bytes of these, the most first. Mappings without a holder are left out.
+    pub fn holders(&self) -> Vec<(&str, u64)> {
+        let mut all: Vec<(&str, u64)> = Vec::new();
+        for one in &self.largest {
+            let Some(holder) = one.holder.as_deref() else { continue };
+            match all.iter_mut().find(|(known, _)| *known == holder) {
+                Some((_, bytes)) => *bytes += one.resident,
+                None => all.push((holder, one.resident)),
+            }
+        }
+        all.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
+        all
+    }
+}
+
+/// A mapping that the program made itself. Mappings side by side are one to the kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LargeMapping {
+    /// Its first address.
+    pub at: u64,
+    /// Its length.
+    #[serde(rename = "mapped_bytes")]
+    pub bytes: u64,
+    /// Its resident bytes that no heap has.
+    #[serde(rename = "resident_bytes")]
+    pub resident: u64,
+    /// What points into it: a variable, a thread, a block; `None` if nothing was found, or nothing was looked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holder: Option<String>,
+}
+
+/// The most mappings of an area that are kept.
+const LARGEST: usize = 64;
 
 /// The areas of a process, in the order of reports. `divided` returns how many resident bytes of a mapping walks have
 /// divided.
@@ -129,7 +170,15 @@ pub fn areas(sight: &Sight, counted: &[MappingCount], divided: &dyn Fn(&Mapping)
         let share = one.share.map(|share| allocanary_text::parts::in_proportion(share, rest, one.resident));
         area.share = area.share.zip(share).map(|(one, more)| one + more);
         area.mappings += 1;
+        if area.sort == Sort::Unknown {
+            let Mapping { from, to, .. } = one.mapping;
+            area.largest.push(LargeMapping { at: from, bytes: to - from, resident: rest, holder: None });
+        }
     }
+    areas.iter_mut().for_each(|area| {
+        area.largest.sort_by_key(|one| std::cmp::Reverse(one.resident));
+        area.largest.truncate(LARGEST);
+    });
     areas.sort_by_key(|area| (area.sort, std::cmp::Reverse(area.resident)));
     areas
 }
@@ -158,6 +207,7 @@ fn found(
         mappings: 0,
         how: how.into(),
         tool: tool.into(),
+        largest: Vec::new(),
     };
     let name = mapping.name.as_str();
     let is_program = |mapping: &Mapping| programs.contains(&(mapping.inode, mapping.name.as_str()));
@@ -177,11 +227,11 @@ fn found(
             false => area("mapped files", Sort::Files, "", ""),
         };
     }
-    if is_stack(sight, mapping, below) {
+    if stacks::is_stack(sight.memory, mapping, below) {
         return area(
             "stacks",
             Sort::Stacks,
-            "a guard page below, or a thread's own data in it",
+            "a thread's own data in it, or that of a thread that has ended, above a guard page",
             "smaller stacks, fewer threads",
         );
     }
@@ -200,19 +250,6 @@ fn found(
 
 /// A mapping after a library's data belongs to the library if it is at most this long. Few libraries have more.
 const MOST_BSS: u64 = 1 << 20;
-/// The longest guard: the size of the largest page.
-const MOST_GUARD: u64 = 64 << 10;
-/// The default size of a thread's stack. A longer mapping above a guard may contain heap memory.
-const MOST_STACK: u64 = 8 << 20;
-
-fn is_stack(sight: &Sight, mapping: &Mapping, below: Option<&Mapping>) -> bool {
-    let has_guard = below.is_some_and(|below| !below.readable && !below.writable && below.bytes() <= MOST_GUARD);
-    let has_thread = || {
-        let pointers = sight.memory.threads().iter().filter_map(|thread| thread.pointer);
-        has_guard && { pointers }.any(|pointer| mapping.from <= pointer && pointer < mapping.to)
-    };
-    mapping.name.starts_with("[stack") || has_guard && mapping.bytes() <= MOST_STACK || has_thread()
-}
 
 #[cfg(test)]
 mod tests;

@@ -16,14 +16,21 @@ fn wanted(names: &[(&str, u64)]) -> Vec<(String, u64)> {
 
 #[test]
 fn files_stacks_and_shared_memory_are_told_apart() {
-    let memory = FakeMemory::of(
+    let mut memory = FakeMemory::of(
         "400000-401000 r-xp 0 00:1 7 /bin/a\n401000-402000 rw-p 0 00:1 7 /bin/a\n402000-404000 rw-p 0 00:0 0 \n\
          500000-501000 r--p 0 00:1 8 /usr/locale\n600000-603000 rw-s 0 00:1 9 /dev/shm/a\n\
-         700000-701000 ---p 0 00:0 0 \n701000-705000 rw-p 0 00:0 0 \n800000-801000 rw-p 0 00:0 0 \n\
+         700000-701000 ---p 0 00:0 0 \n701000-705000 rw-p 0 00:0 0 \n750000-751000 ---p 0 00:0 0 \n\
+         751000-755000 rw-p 0 00:0 0 \n800000-801000 rw-p 0 00:0 0 \n\
          7ffc0000-7ffc1000 rw-p 0 00:0 0 [stack]\n",
     );
+    // Of a thread that lives, of one that has ended, and of a coroutine, which has nothing of a thread.
+    memory.threads = vec![ThreadId { tid: 1, pointer: Some(0x704700) }];
     let found =
-        [("stacks", 20), ("program and libraries", 16), ("mapped files", 4), ("shared memory", 12), ("not known", 4)];
+        [("stacks", 20), ("program and libraries", 16), ("mapped files", 4), ("shared memory", 12), ("not known", 20)];
+    assert_eq!(named(&memory, "a"), wanted(&found));
+    memory.put(0x754700, &[0x754700, 0, 0x754700]);
+    let found =
+        [("stacks", 36), ("program and libraries", 16), ("mapped files", 4), ("shared memory", 12), ("not known", 4)];
     assert_eq!(named(&memory, "a"), wanted(&found));
 }
 
