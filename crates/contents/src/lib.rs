@@ -21,6 +21,7 @@ mod copy;
 mod count;
 mod dominators;
 mod found;
+pub mod held;
 mod holders;
 mod kinds;
 mod leaks;

@@ -71,7 +71,19 @@ fn clause(reading: &Reading, row: &PartRow) -> String {
         None if row.part == Part::Unknown && !reading.undivided.is_empty() => {
             format!("{} ({} is in the process, not divided)", row.name, reading.undivided.join(" and "))
         }
+        None if row.part == Part::OwnMappings => format!("{}{}", row.name, held(reading)),
         None => row.name.clone(),
+    }
+}
+
+/// Who holds the program's own mappings, if one place has the most of them.
+fn held(reading: &Reading) -> String {
+    let own = reading.areas.iter().filter(|area| reading.part_of(area) == Part::OwnMappings);
+    let most =
+        own.filter_map(|area| Some((*area.holders().first()?, area.resident))).max_by_key(|((_, bytes), _)| *bytes);
+    match most {
+        Some(((holder, bytes), all)) if bytes * 2 >= all => format!(" (held by {holder})"),
+        _ => String::new(),
     }
 }
 

@@ -2,6 +2,7 @@
 //! on standard output, a line each.
 
 use std::process::ExitCode;
+use std::time::Instant;
 
 use super::heap::sampled;
 use super::reader::{Asked, ContentsOptions, ContentsSource, functions};
@@ -70,6 +71,11 @@ fn answer(text: &str, left: &mut Left) -> String {
         }
         Ok(Asked::Profile { pid, named }) => {
             serde_json::to_string(&node::profile::pprof(pid, named)).map_err(|error| error.to_string())
+        }
+        Ok(Asked::Held { pid, mut mappings, time }) => {
+            let found = allocanary_contents::held::find(pid, &mut mappings, Instant::now().checked_add(time));
+            let line = |()| serde_json::to_string(&mappings).map_err(|error| error.to_string());
+            found.map_err(|error| error.to_string()).and_then(line)
         }
         Ok(Asked::Contents { of, wanted: ContentsOptions { stopped, limit, texts, addresses }, time }) => {
             let how = if stopped { ReadMode::Stopped } else { ReadMode::Running };

@@ -96,7 +96,8 @@ fn limited(flags: &HeapFlags) -> Result<Reader> {
 
 fn once(flags: &HeapFlags, pid: u32) -> Result<ExitCode> {
     let (mut child, time) = (limited(flags)?, time(flags)?);
-    let reading = read(flags, &mut child, pid, time).map_err(trouble)?;
+    let mut reading = read(flags, &mut child, pid, time).map_err(trouble)?;
+    reader::add_holders(&mut child, &mut reading, time);
     let remedies = reader::remedies_of(&mut child, &reading, &calls::checked(&reading), time);
     shown(flags, reading, &remedies)
 }

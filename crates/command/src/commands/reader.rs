@@ -14,8 +14,8 @@ use super::who::asked;
 use allocanary_contents::Contents;
 use allocanary_doctor::host::Surroundings;
 use allocanary_doctor::remedies::{CallChecks, Remedy, remedies};
-use allocanary_heap::Reading;
 use allocanary_heap::reader::{Cost, MEMORY, Reader, RequestSubject};
+use allocanary_heap::{Area, LargeMapping, Reading};
 use allocanary_inside::give_back::symbols::{self, CodeFunctions};
 #[cfg(target_arch = "x86_64")]
 use allocanary_inside::give_back::walks;
@@ -49,6 +49,8 @@ pub(super) enum Asked {
     /// The stacks of its threads, before and while one of them is stopped.
     #[cfg(target_arch = "x86_64")]
     Walks(walks::WalkQuestion),
+    /// What points into memory that it mapped itself.
+    Held { pid: u32, mappings: Vec<LargeMapping>, time: Duration },
     /// What its heap contains.
     Contents { of: ContentsSource, wanted: ContentsOptions, time: Duration },
 }
@@ -205,6 +207,22 @@ pub fn profile(
 ) -> Result<Result<Vec<u8>, look::NoProfile>, String> {
     Ok(ask(reader, &Asked::Profile { pid, named }, RequestSubject::process(pid), time)?)
 }
+
+/// Adds to a reading who holds the program's own mappings, if they are a large part. Without the time they stay without a holder.
+pub fn add_holders(reader: &mut Reader, reading: &mut Reading, time: Duration) {
+    let (pid, all) = (reading.process.pid, reading.resident);
+    let is_large =
+        |area: &&mut Area| !area.largest.is_empty() && area.resident >= OWN_MAPPINGS && area.resident * 20 >= all;
+    for area in reading.areas.iter_mut().filter(is_large) {
+        let asked = Asked::Held { pid, mappings: area.largest.clone(), time };
+        if let Ok(found) = ask(reader, &asked, RequestSubject::process(pid), time) {
+            area.largest = found;
+        }
+    }
+}
+
+/// Fewer bytes of own mappings than this are not looked for.
+const OWN_MAPPINGS: u64 = 1 << 20;
 
 /// What to do about a process's memory. Without the time for what the process shows otherwise, what its memory alone says.
 pub fn remedies_of(reader: &mut Reader, reading: &Reading, checks: &CallChecks, time: Duration) -> Vec<Remedy> {

@@ -1,10 +1,12 @@
 //! What the parts of a process's memory mean, and how to look deeper. In: a reading. Out: sentences.
 
 use super::{bytes, percent};
-use allocanary_heap::{Heap, Part, PartsCertainty, Reading};
+use allocanary_heap::{Area, Heap, Part, PartsCertainty, Reading};
 
 /// Parts below this share of all, in percent, are not explained.
 const LEAST: f64 = 5.0;
+/// The most holders of mappings that are named.
+const HOLDERS: usize = 3;
 
 /// A sentence for each large part that no call gives back.
 pub fn deeper(reading: &Reading) -> Vec<String> {
@@ -14,8 +16,25 @@ pub fn deeper(reading: &Reading) -> Vec<String> {
         if !area.tool.is_empty() {
             all.push(format!("{}, {}: divided further by: {}.", area.name, bytes(area.resident), area.tool));
         }
+        if let Some(largest) = area.largest.iter().max_by_key(|one| one.bytes) {
+            all.push(own_mappings(reading, area, largest.bytes));
+        }
     }
     all
+}
+
+/// How many mappings the program has made itself, how large they are, and what points into them.
+fn own_mappings(reading: &Reading, area: &Area, largest: u64) -> String {
+    let name = if reading.part_of(area) == Part::OwnMappings { Part::OwnMappings.name() } else { &area.name };
+    let mappings = match area.mappings {
+        1 => format!("one mapping of {}", bytes(largest)),
+        count => format!("{count} mappings, the largest of {}", bytes(largest)),
+    };
+    let holders = area.holders();
+    let held: Vec<String> =
+        holders.iter().take(HOLDERS).map(|(holder, size)| format!("{} by {holder}", bytes(*size))).collect();
+    let held = if held.is_empty() { String::new() } else { format!("; held: {}", held.join(", ")) };
+    format!("{name}, {}: {mappings}{held}.", bytes(area.resident))
 }
 
 /// What a large part means.
