@@ -52,6 +52,7 @@ mod record_stacks;
 mod record_verify;
 mod record_window;
 mod registry;
+mod remedies;
 mod rows;
 mod run;
 mod run_bad;
