@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use super::confirmed::{REFUSED, confirmed};
 use crate::args::GiveBackFlags;
 use crate::commands::terminal;
+use allocanary_doctor::host::Surroundings;
 use allocanary_inside::give_back::GiveBackResult;
 use allocanary_inside::give_back::Limits;
 use allocanary_inside::give_back::carry_out;
@@ -28,7 +29,8 @@ pub fn set(flags: &GiveBackFlags, pid: u32, limits: Limits) -> Result<ExitCode> 
         Ok(done) => {
             let line = keep(&settings, &done.function.name);
             let set = flags.settings.join(", ");
-            terminal::print_plain(&format!("process {pid}: {set} is in force. To keep it after a restart:\n  {line}\n"))
+            let hint = if is_lost(&settings, Surroundings::of(pid).forks) { FORKS } else { "" };
+            terminal::print_plain(&format!("process {pid}: {set} is in force. To keep it after a restart:\n  {line}\n{hint}"))
         }
         Err(reason) => {
             terminal::tell(format_args!("give-back: {reason}"));
@@ -58,6 +60,15 @@ fn failed(done: &GiveBackResult) -> std::result::Result<(), String> {
     }
 }
 
+/// What is said of a program that forks.
+const FORKS: &str = "The program forks, and a thread of jemalloc does not survive a fork: in the children \
+                     dirty_decay_ms:0,muzzy_decay_ms:0 does what background_thread:true does in the first process.\n";
+
+/// Whether a setting is of no use in the forked children of a program.
+fn is_lost(settings: &[RuntimeSetting], forks: bool) -> bool {
+    forks && settings.contains(&RuntimeSetting::Background(true))
+}
+
 /// The variable that has the settings for the next start.
 fn keep(settings: &[RuntimeSetting], function: &str) -> String {
     let conf: Vec<String> = settings.iter().map(|setting| setting.conf()).collect();
@@ -67,6 +78,12 @@ fn keep(settings: &[RuntimeSetting], function: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_background_thread_is_lost_where_the_program_forks() {
+        let on = [RuntimeSetting::Dirty(0), RuntimeSetting::Background(true)];
+        assert!(is_lost(&on, true) && !is_lost(&on, false) && !is_lost(&[RuntimeSetting::Background(false)], true));
+    }
 
     #[test]
     fn the_line_that_keeps_settings_has_them_all() {
