@@ -14,11 +14,13 @@ use crate::draw::markup::prose;
 use crate::draw::{Picture, palette};
 use crate::views::trace::drawn;
 use allocanary_doctor::remedies::{Remedy, conclusion};
-use allocanary_heap::{Heap, PARTS, Part, Parts, Reading, answer, rows};
+use allocanary_heap::{Heap, PARTS, Part, PartRow, Parts, Reading, answer, rows};
 use allocanary_text::units::{Unit, show_time};
 
 /// The style rules of this page, added to those of all pages.
 const OWN: &str = include_str!("page.css");
+/// A part has a label below the bar from this share on, in percent.
+const LABELLED: f64 = 2.0;
 /// The maximum of arenas in the table.
 const ARENAS: usize = 20;
 /// The lines of the picture over time.
@@ -71,8 +73,10 @@ fn bar(reading: &Reading) -> Markup {
         let width = percent(row.resident, reading.resident);
         left += width;
         let told = format!("{}: {}", row.full_name(), bytes(row.resident));
-        (class_of(row.part), format!("{:.3}", left - width), format!("{width:.3}"), told)
+        (class(reading, &row), format!("{:.3}", left - width), format!("{width:.3}"), told)
     });
+    let several = reading.heaps.len() > 1;
+    let labels = rows(reading).into_iter().filter(|row| percent(row.resident, reading.resident) >= LABELLED);
     html! {
         svg.whole viewBox="0 0 100 6" preserveAspectRatio="none" role="img"
             aria-label="The parts of the memory, as in the table" {
@@ -80,7 +84,21 @@ fn bar(reading: &Reading) -> Markup {
                 rect class=(class) x=(left) y="0" width=(width) height="6" { title { (told) } }
             }
         }
+        p.labels {
+            @for row in labels {
+                span { (key(class(reading, &row))) " "
+                    @if several { (row.full_name()) } @else { (row.name) } " " (bytes(row.resident)) }
+                " "
+            }
+        }
     }
+}
+
+/// The colour of a part; that of a second allocator is paler.
+fn class(reading: &Reading, row: &PartRow) -> String {
+    let first = reading.heaps.first().map(|heap| &heap.allocator);
+    let is_second = row.allocator.as_ref().is_some_and(|allocator| Some(allocator) != first);
+    class_of(row.part) + if is_second { " second" } else { "" }
 }
 
 /// The square of a colour, for a key.
@@ -98,7 +116,7 @@ fn parts(reading: &Reading) -> Markup {
                     @for row in rows(reading) {
                         tr {
                             th scope="row" {
-                                (key(class_of(row.part))) " "
+                                (key(class(reading, &row))) " "
                                 @if several { (row.full_name()) } @else { (row.name) }
                             }
                             td { (bytes(row.resident)) }
