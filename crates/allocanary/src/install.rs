@@ -12,6 +12,7 @@
 //! The global allocator is the type of the allocator's own crate. The program calls it directly.
 
 mod check;
+pub mod names;
 
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -77,11 +78,15 @@ pub use check::{TUNED, checked, count, setting_of};
 /// `_RJEM_MALLOC_CONF` wins.
 ///
 /// ```compile_fail
-/// allocanary::install!(jemalloc, narena = 2); // no such setting
+/// allocanary::install!(jemalloc, narena = 2); // no such setting: the error is at the name
 /// # fn main() {}
 /// ```
 /// ```compile_fail
 /// allocanary::install!(jemalloc, narenas = 0); // at least 1
+/// # fn main() {}
+/// ```
+/// ```compile_fail
+/// allocanary::install!(jemalloc, narenas = 1, narenas = 2); // once
 /// # fn main() {}
 /// ```
 /// ```compile_fail
@@ -221,16 +226,16 @@ macro_rules! __install {
         $crate::__install_profile!($allocator $done $idle ($crate::__private::mean_of(::core::concat!($size))) $($($rest)*)?);
     };
     ($allocator:tt [$($done:tt)*] $idle:tt $key:ident = auto $(, $($rest:tt)*)?) => {
-        $crate::__install!($allocator [$($done)* (::core::stringify!($key), $crate::__private::Value::Auto),] $idle $($($rest)*)?);
+        $crate::__install!($allocator [$($done)* ($crate::__private::setting_names::$key, $crate::__private::Value::Auto),] $idle $($($rest)*)?);
     };
     ($allocator:tt [$($done:tt)*] $idle:tt $key:ident = per_cpu($ratio:literal) $(, $($rest:tt)*)?) => {
         $crate::__install!(
-            $allocator [$($done)* (::core::stringify!($key), $crate::__private::Value::PerCpu($ratio)),] $idle $($($rest)*)?
+            $allocator [$($done)* ($crate::__private::setting_names::$key, $crate::__private::Value::PerCpu($ratio)),] $idle $($($rest)*)?
         );
     };
     ($allocator:tt [$($done:tt)*] $idle:tt $key:ident = $value:literal $(, $($rest:tt)*)?) => {
         $crate::__install!(
-            $allocator [$($done)* (::core::stringify!($key), $crate::__private::Value::Text(::core::concat!($value))),] $idle $($($rest)*)?
+            $allocator [$($done)* ($crate::__private::setting_names::$key, $crate::__private::Value::Text(::core::concat!($value))),] $idle $($($rest)*)?
         );
     };
     ({$by:ident $type:ty, $value:expr, $($control:tt)*} $done:tt $idle:tt) => {

@@ -156,6 +156,7 @@ pub mod units {
 pub mod __private {
     pub use crate::budget::{BudgetSpec, counted::Counted};
     pub use crate::idle::Policy;
+    pub use crate::install::names as setting_names;
     pub use crate::install::{Conf, InstallSettings, Installation, TUNED, Value, boot, checked, count, setting_of};
     #[cfg(feature = "profile")]
     pub use crate::profile::{boot as boot_profile, mean_in_range, mean_of};

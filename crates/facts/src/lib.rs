@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 mod all;
+pub mod const_text;
 pub mod descriptor;
 pub mod dimension;
 pub mod environment;

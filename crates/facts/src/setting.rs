@@ -5,6 +5,8 @@ use std::borrow::Cow;
 
 use allocanary_text::units::{parse_bytes, parse_duration};
 
+use crate::const_text::ConstText;
+
 /// One setting of an allocator, or a parameter of a workload.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -213,18 +215,41 @@ impl SettingKind {
 
     /// A description of the valid values, for a help text: `a whole number from 1 to 4094`.
     pub fn wanted(&self) -> String {
+        self.wanted_const(ConstText::NONE).as_str().to_string()
+    }
+
+    /// The same behind a text, at compile time.
+    pub const fn wanted_const(&self, text: ConstText) -> ConstText {
         const FAR: i64 = i32::MAX as i64;
         match self {
-            SettingKind::Flag => "true or false".into(),
-            SettingKind::Number { min, max } if *max >= FAR => format!("a whole number, {min} or more"),
-            SettingKind::Number { min, max } => format!("a whole number from {min} to {max}"),
-            SettingKind::Size { min: 0, max } if *max >= FAR as u64 => "a size such as 65536 or 64KiB".into(),
-            SettingKind::Size { min, max } => format!("a size from {min} to {max} bytes"),
-            SettingKind::Time { min: 0, .. } => "a time such as 50ms or 2s".into(),
-            SettingKind::Time { min, .. } => format!("a time of {min}ms or more, such as 50ms or 2s"),
-            SettingKind::Choice { names } => format!("one of {}", names.join(", ")),
-            SettingKind::Text => "the allocator's own notation".into(),
-            SettingKind::Path => "the path of a file".into(),
+            SettingKind::Flag => text.with("true or false"),
+            SettingKind::Number { min, max } if *max >= FAR => {
+                text.with("a whole number, ").number(*min as i128).with(" or more")
+            }
+            SettingKind::Number { min, max } => {
+                text.with("a whole number from ").number(*min as i128).with(" to ").number(*max as i128)
+            }
+            SettingKind::Size { min: 0, max } if *max >= FAR as u64 => text.with("a size such as 65536 or 64KiB"),
+            SettingKind::Size { min, max } => {
+                text.with("a size from ").number(*min as i128).with(" to ").number(*max as i128).with(" bytes")
+            }
+            SettingKind::Time { min: 0, .. } => text.with("a time such as 50ms or 2s"),
+            SettingKind::Time { min, .. } => {
+                text.with("a time of ").number(*min as i128).with("ms or more, such as 50ms or 2s")
+            }
+            SettingKind::Choice { names } => {
+                let mut text = text.with("one of ");
+                let Cow::Borrowed(names) = names else { return text };
+                let mut at = 0;
+                while at < names.len() {
+                    text = if at > 0 { text.with(", ") } else { text };
+                    text = text.with(static_of(&names[at]));
+                    at += 1;
+                }
+                text
+            }
+            SettingKind::Text => text.with("the allocator's own notation"),
+            SettingKind::Path => text.with("the path of a file"),
         }
     }
 }

@@ -2,6 +2,7 @@
 //! bytes, or a compile error.
 
 use super::Value;
+use allocanary_facts::const_text::ConstText;
 use allocanary_facts::setting::{Setting, SettingKind, equal};
 
 /// The marker for `tuned` among the settings of an `install!`.
@@ -43,6 +44,9 @@ pub const fn checked<const N: usize>(
     }
     at = is_tuned(requested) as usize;
     while at < requested.len() {
+        if has(requested.split_at(at).0, requested[at].0) {
+            fail(ConstText::NONE.with(requested[at].0).with(" is set twice: leave one out"));
+        }
         settings[length] = check(requested[at], table);
         length += 1;
         at += 1;
@@ -68,25 +72,45 @@ const fn check((name, value): (&'static str, Value), table: &[Setting]) -> (&'st
     while row < table.len() && !equal(table[row].name_const(), name) {
         row += 1;
     }
-    assert!(
-        row < table.len(),
-        "install!: this allocator has no such setting, or cannot take it from code (`allocanary list settings`); \
-         `system` has settings with glibc only"
-    );
-    assert!(
-        fits(name, value, &table[row].kind),
-        "install!: a setting's value is not one that it takes (`allocanary list settings`)"
-    );
+    if row == table.len() {
+        let why = "this allocator has no such setting, or cannot take it from code (`allocanary list settings`); `system` has settings with \
+                   glibc only";
+        fail(ConstText::NONE.with(name).with(": ").with(why));
+    }
+    if !fits(name, value, &table[row].kind) {
+        let text = table[row].kind.wanted_const(ConstText::NONE.with(name).with(": wanted "));
+        let text = if follows_cpus(name) { text.with(", auto or per_cpu(n)") } else { text };
+        fail(found(text.with("; found "), value));
+    }
     (name, in_bytes(value, &table[row].kind))
+}
+
+/// Ends the compilation with a text.
+const fn fail(text: ConstText) {
+    panic!("{}", text.as_str());
+}
+
+/// A value as the program has written it, behind a text.
+const fn found(text: ConstText, value: Value) -> ConstText {
+    match value {
+        Value::Text(found) => text.with(found),
+        Value::PerCpu(ratio) => text.with("per_cpu(").number(ratio as i128).with(")"),
+        Value::Auto => text.with("auto"),
+        Value::Number(number) => text.number(number as i128),
+    }
+}
+
+/// Whether a setting can be sized by the processors.
+const fn follows_cpus(name: &str) -> bool {
+    equal(name, "narenas") || equal(name, "arena_max")
 }
 
 /// Whether the setting of this name and kind takes the value.
 const fn fits(name: &str, value: Value, kind: &SettingKind) -> bool {
-    let follows_cpus = equal(name, "narenas") || equal(name, "arena_max");
     match value {
         Value::Text(text) => kind.takes(text),
-        Value::PerCpu(ratio) => ratio > 0 && follows_cpus,
-        Value::Auto => follows_cpus,
+        Value::PerCpu(ratio) => ratio > 0 && follows_cpus(name),
+        Value::Auto => follows_cpus(name),
         Value::Number(_) => false, // only made here
     }
 }
@@ -133,9 +157,10 @@ mod tests {
 
     #[test]
     fn sizes_become_bytes_and_the_rest_stays() {
-        let requested = [("tcache_max", Value::Text("32KiB")), ("narenas", Value::Text("2")), ("narenas", Value::Auto)];
-        let wanted = [("tcache_max", Value::Number(32 << 10)), ("narenas", Value::Text("2")), ("narenas", Value::Auto)];
-        assert_eq!(checked::<3>(&requested, TABLE, &[]), wanted);
+        let requested = [("tcache_max", Value::Text("32KiB")), ("narenas", Value::Text("2"))];
+        let wanted = [("tcache_max", Value::Number(32 << 10)), ("narenas", Value::Text("2"))];
+        assert_eq!(checked::<2>(&requested, TABLE, &[]), wanted);
+        assert_eq!(checked::<1>(&[("narenas", Value::Auto)], TABLE, &[]), [("narenas", Value::Auto)]);
     }
 
     #[test]
@@ -151,10 +176,22 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_does_not_compile() {
-        for wrong in
-            [("narena", Value::Text("2")), ("narenas", Value::Text("2KiB")), ("tcache_max", Value::Text("2 q"))]
-        {
-            assert!(std::panic::catch_unwind(|| checked::<1>(&[wrong], TABLE, &[])).is_err(), "{wrong:?}");
-        }
+        let said = |requested: &'static [(&'static str, Value)]| {
+            let error = std::panic::catch_unwind(|| match requested.len() {
+                1 => checked::<1>(requested, TABLE, &[]).len(),
+                _ => checked::<2>(requested, TABLE, &[]).len(),
+            });
+            *error.unwrap_err().downcast::<String>().unwrap()
+        };
+        let wanted = "narenas: wanted a whole number from 1 to 9, auto or per_cpu(n); found ";
+        assert_eq!(said(&[("narenas", Value::Text("2KiB"))]), format!("{wanted}2KiB"));
+        assert_eq!(said(&[("narenas", Value::PerCpu(0))]), format!("{wanted}per_cpu(0)"));
+        assert_eq!(
+            said(&[("tcache_max", Value::Text("16 parsecs"))]),
+            "tcache_max: wanted a size such as 65536 or 64KiB; found 16 parsecs"
+        );
+        assert!(said(&[("arena_max", Value::Text("2"))]).starts_with("arena_max: this allocator has no such setting"));
+        let twice = said(&[("narenas", Value::Text("1")), ("narenas", Value::Text("2"))]);
+        assert_eq!(twice, "narenas is set twice: leave one out");
     }
 }
