@@ -31,7 +31,7 @@ pub fn remedies(reading: &Reading, process: Option<&ProcessFacts>, checks: &Call
         }
         all.extend(of_settings(&subject));
     }
-    all.extend(study::remedy(reading));
+    all.extend(study::remedy(reading, process));
     // Known gains come before gains that have to be found out. Equal ones stay in the order in which they were added: first those for now,
     // then those for the next start.
     all.sort_by_key(Remedy::rank);

@@ -62,6 +62,20 @@ fn a_call_that_cannot_be_made_is_last_has_no_line_and_says_why() {
 }
 
 #[test]
+fn a_program_without_a_loader_is_not_told_to_be_recorded() {
+    let reading = reading("after");
+    let lines = |process: &ProcessFacts| {
+        let all = remedies(&reading, Some(process), &passed());
+        all.into_iter().find(|one| one.id == "record").map(|one| (one.lines.len(), one.details()))
+    };
+    let mut process = process(Some(1000));
+    assert_eq!(lines(&process).unwrap().0, 1);
+    process.maps.files.retain(|file| !file.path.contains("/ld-"));
+    let (count, details) = lines(&process).unwrap();
+    assert!(count == 0 && details.contains("linked statically"), "{details}");
+}
+
+#[test]
 fn what_is_counted_stands_before_what_is_bounded_and_nothing_is_advised_that_gives_nothing() {
     let mut reading = reading("after");
     let all = remedies(&reading, Some(&process(Some(1000))), &passed());
@@ -69,7 +83,11 @@ fn what_is_counted_stands_before_what_is_bounded_and_nothing_is_advised_that_giv
     assert_eq!(ids(&all), ["give-back", "arena_max", "thread_idle", "record"], "{all:?}");
     assert!(matches!(all[0].gives, Gives::Exact { .. }) && matches!(all[1].gives, Gives::Bound { .. }));
     assert!(all[1].gives.bytes() > all[0].gives.bytes() && all[3].gives.bytes().is_none());
-    assert!(conclusion(&reading, &all).contains(" can go back now, with `malloc_trim(0)`"), "{}", conclusion(&reading, &all));
+    assert!(
+        conclusion(&reading, &all).contains(" can go back now, with `malloc_trim(0)`"),
+        "{}",
+        conclusion(&reading, &all)
+    );
     let arenas =
         all.iter().find(|one| one.id == "arena_max").expect("it has more arenas than the quota has processors");
     assert_eq!(arenas.first_lines().collect::<Vec<_>>(), ["MALLOC_ARENA_MAX=1"]);
@@ -85,10 +103,7 @@ fn what_is_counted_stands_before_what_is_bounded_and_nothing_is_advised_that_giv
     let none = remedies(&reading, Some(&process(Some(1000))), &passed());
     assert_eq!(ids(&none), Vec::<&str>::new());
     let said = conclusion(&reading, &none);
-    assert!(
-        said.starts_with("No call can give memory back: the program itself holds "),
-        "{said}"
-    );
+    assert!(said.starts_with("No call can give memory back: the program itself holds "), "{said}");
 }
 
 #[test]

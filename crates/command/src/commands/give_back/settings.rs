@@ -30,7 +30,9 @@ pub fn set(flags: &GiveBackFlags, pid: u32, limits: Limits) -> Result<ExitCode> 
             let line = keep(&settings, &done.function.name);
             let set = flags.settings.join(", ");
             let hint = if is_lost(&settings, Surroundings::of(pid).forks) { FORKS } else { "" };
-            terminal::print_plain(&format!("process {pid}: {set} is in force. To keep it after a restart:\n  {line}\n{hint}"))
+            terminal::print_plain(&format!(
+                "process {pid}: {set} is in force. To keep it after a restart:\n  {line}\n{hint}"
+            ))
         }
         Err(reason) => {
             terminal::tell(format_args!("give-back: {reason}"));
