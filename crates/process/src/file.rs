@@ -63,12 +63,23 @@ pub(crate) fn below_root(pid: u32, path: &str) -> io::Result<Opened> {
     regular(pid, place_below(&root(pid)?, path)?)
 }
 
-/// Opens a file of this host that a trace or a core names. The kernel writes paths without links, so none is followed.
+/// Opens a file of this host that a trace or a core names. A trace has the paths of the dynamic loader, on which there are links: `/lib` is one
+/// on most systems, and so is `libjq.so.1`. Who made the trace could name the file behind a link as well, so nothing is gained by refusing
+/// it; only links of `/proc` into other processes are.
 pub fn named(path: &Path) -> io::Result<Opened> {
     let root = at("/", OFlags::DIRECTORY)?;
     let path = path.to_str().filter(|path| path.starts_with('/'));
     let path = path.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "no absolute path"))?;
-    regular(std::process::id(), place_below(&root, path)?)
+    regular(std::process::id(), followed(&root, path)?)
+}
+
+/// A place below a root, with the links on its path.
+fn followed(root: &OwnedFd, path: &str) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    match opened_below(root, path, flags, ResolveFlags::empty()) {
+        Err(Errno::NOSYS | Errno::PERM) => Ok(openat(root, path.trim_start_matches('/'), flags, Mode::empty())?),
+        done => done?,
+    }
 }
 
 /// Opens the debug file of a build in a folder of this host. Distributions put links there.
@@ -130,15 +141,21 @@ fn place_below(root: &OwnedFd, path: &str) -> io::Result<OwnedFd> {
 }
 
 fn looked_up(root: &OwnedFd, path: &str, more: ResolveFlags) -> io::Result<OwnedFd> {
-    let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    match opened_below(root, path, OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW, more) {
+        Err(Errno::NOSYS | Errno::PERM) => walked(root, path.trim_start_matches('/')),
+        done => done?,
+    }
+}
+
+/// A place below a root. The outer error is that of the call itself: Linux before 5.6, or a container, does not know it.
+fn opened_below(root: &OwnedFd, path: &str, flags: OFlags, more: ResolveFlags) -> Result<io::Result<OwnedFd>, Errno> {
     let path = path.trim_start_matches('/');
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS | more;
     // What the kernel has in its cache needs no answer of a file system.
     match openat2(root, path, flags, Mode::empty(), resolve | ResolveFlags::CACHED) {
-        Err(Errno::AGAIN | Errno::INVAL) => slow::looked_up(root, path, flags, resolve),
-        // Linux before 5.6, or a container that does not know the call.
-        Err(Errno::NOSYS | Errno::PERM) => walked(root, path),
-        done => Ok(done?),
+        Err(Errno::AGAIN | Errno::INVAL) => Ok(slow::looked_up(root, path, flags, resolve)),
+        Err(error @ (Errno::NOSYS | Errno::PERM)) => Err(error),
+        done => Ok(done.map_err(io::Error::from)),
     }
 }
 
@@ -253,6 +270,24 @@ mod tests {
                 "{wrong}, without openat2"
             );
         }
+    }
+
+    #[test]
+    fn links_on_the_path_of_a_library_are_followed_to_a_regular_file() {
+        let (folder, _) = folder();
+        let path = |name: &str| folder.path().join(name);
+        std::fs::create_dir(path("usr")).unwrap();
+        std::fs::write(path("usr/lib.so.1.0"), "text").unwrap();
+        symlink("usr", path("lib")).unwrap();
+        symlink("lib.so.1.0", path("usr/lib.so.1")).unwrap();
+        assert_eq!(read(&named(&path("lib/lib.so.1")).unwrap()), "text");
+        let fifo = std::process::Command::new("mkfifo").arg(path("usr/fifo")).status().unwrap();
+        assert!(fifo.success());
+        symlink("fifo", path("usr/link")).unwrap();
+        assert!(named(&path("lib/link")).is_err() && named(&path("lib")).is_err() && named(Path::new("lib")).is_err());
+        let own = File::open(path("usr/lib.so.1.0")).unwrap();
+        let magic = format!("/proc/self/fd/{}", own.as_raw_fd());
+        assert!(named(Path::new(&magic)).is_err());
     }
 
     #[test]
