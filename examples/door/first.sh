@@ -27,8 +27,6 @@ line() {
     esac
 }
 
-mib() { awk -v bytes="$1" 'BEGIN { printf "%.1f", bytes / 1048576 }'; }
-
 printf '| service | said first | who | before | forecast | gave |\n|---|---|---|--:|--:|--:|\n'
 for name; do
     service "$name"

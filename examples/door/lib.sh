@@ -1,20 +1,19 @@
 # What all scripts of this folder share: the instances of a service, their resident memory, and forecasts.
 # Each instance has a folder of its own ($at), a port ($port), and a process ($pid). `choose N` makes instance N the current one.
 
-here=$(realpath "$(dirname "${BASH_SOURCE[0]}")")
-allocanary=$(realpath "${ALLOCANARY:-$here/../../target/release/allocanary}")
+. "$(dirname "$0")/../lib.sh"
+needs jq curl python3
+locate
 # The folder of what is built or downloaded once: the services' programs and their packages.
 built=${DOOR_BUILT:-$HOME/.cache/allocanary-door}
 # Seconds that a service waits after its burst, and again after a remedy. The blocking threads of tokio end after 10 s.
 rest=${DOOR_REST:-15}
-work=$(mktemp -d)
 chmod 755 "$work"
 mkdir -p "$built"
 declare -a at_of port_of pid_of others_of
 here_port=${DOOR_PORT:-18000}
 
-trap 'stop_all; rm -rf "$work"' EXIT
-trap 'exit 130' INT TERM
+at_end() { stop_all; }
 
 # Loads the functions of one service. They are:
 #   prepare    builds or installs the program, once
@@ -50,16 +49,7 @@ start() {
 stop() {
     choose "$1"
     # shellcheck disable=SC2086
-    kill $pid $others 2>/dev/null
-    for process in $pid $others; do
-        for _ in {1..50}; do
-            kill -0 "$process" 2>/dev/null || continue 2
-            sleep 0.1
-        done
-        kill -9 "$process" 2>/dev/null
-    done
-    # shellcheck disable=SC2086
-    wait $pid $others 2>/dev/null
+    end $pid $others
     rm -rf "$at"
     pid_of[$1]= others_of[$1]=
 }
@@ -68,17 +58,6 @@ stop_all() {
     for number in "${!pid_of[@]}"; do
         [ -n "${pid_of[$number]}" ] && stop "$number"
     done
-}
-
-# Waits until the service listens on its port.
-listening() {
-    for _ in {1..300}; do
-        sleep 0.1
-        kill -0 "$pid" || break
-        (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null && return
-    done
-    echo "the service does not listen on port $port"
-    return 1
 }
 
 load() { python3 "$here/load.py" "$port" "$@"; }
@@ -121,7 +100,7 @@ forecast() {
         if [ -z "$found" ] && [ "$1" = give-back ]; then
             found=$("$allocanary" give-back "$process" --dry-run --json 2>/dev/null | jq -r "$dry_run")
         elif [ -z "$found" ]; then
-            found=$("$allocanary" heap "$process" --json 2>/dev/null | jq -r --arg id "$1" "$reading")
+            found=$(reading "$process" | jq -r --arg id "$1" "$reading")
         fi
         [ -z "$found" ] && continue
         kind=${found% *}

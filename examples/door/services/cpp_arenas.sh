@@ -6,7 +6,7 @@ prepare() {
 serve() {
     env "${environment[@]}" "$built/arenas" "$port" "${flags[@]}" &
     pid=$!
-    listening
+    ready "$pid" listening "$port"
 }
 burst() { load /request "$1" 64 2500 500 12000 fresh; }
 remedies() {

@@ -6,7 +6,7 @@ prepare() {
 serve() {
     (cd "$here" && exec env "${environment[@]}" PYTHONDONTWRITEBYTECODE=1 "$built/venv/bin/python" -m uvicorn fastapi_app:app --port "$port" --log-level warning "${flags[@]}") &
     pid=$!
-    listening
+    ready "$pid" listening "$port"
 }
 burst() { load /request "$1" 40 400 1000 16000; }
 remedies() {

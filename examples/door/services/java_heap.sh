@@ -3,7 +3,7 @@
 serve() {
     env "${environment[@]}" java -Xmx512m "${flags[@]}" -cp "$built/java" Service "$port" &
     pid=$!
-    listening
+    ready "$pid" listening "$port"
 }
 burst() { load /collections "$1" 64 3000 500 6000; }
 remedies() {

@@ -6,7 +6,7 @@ prepare() {
 serve() {
     env "${environment[@]}" java -Xmx256m "${flags[@]}" -cp "$built/java" Service "$port" &
     pid=$!
-    listening
+    ready "$pid" listening "$port"
 }
 burst() { load /native "$1" 64 1500 1000 6000; }
 remedies() {

@@ -29,7 +29,7 @@ http {
 CONF
     env "${environment[@]}" nginx -c "$at/nginx.conf" -e "$at/nginx.log" &
     pid=$!
-    listening
+    ready "$pid" listening "$port"
 }
 look() { pgrep -P "$pid"; }
 burst() { load /request "$1" 96 192 1 2 slow; }

@@ -3,7 +3,7 @@ prepare() { command -v node >/dev/null || apt-get install -y nodejs; }
 serve() {
     env "${environment[@]}" node "${flags[@]}" "$here/node.js" "$port" &
     pid=$!
-    listening
+    ready "$pid" listening "$port"
 }
 burst() { load /request "$1" 64 2000 1000 12000; }
 remedies() {

@@ -41,7 +41,7 @@ CONF
     nginx -c "$at/nginx.conf" -e "$at/nginx.log" &
     others=$!
     while kill -0 "$pid" && [ ! -S "$at/fpm.sock" ]; do sleep 0.1; done
-    listening
+    ready "$pid" listening "$port"
 }
 look() { pgrep -P "$pid"; }
 burst() { load /request "$1" 4 120 10000 80000; }

@@ -6,7 +6,7 @@ prepare() { command -v redis-server >/dev/null || apt-get install -y redis-serve
 serve() {
     env "${environment[@]}" "$redis_server" --port "$port" --save '' --dir "$at" --loglevel warning "${flags[@]}" &
     pid=$!
-    listening
+    ready "$pid" listening "$port"
 }
 ask() { redis-cli -e -p "$port" "$@"; }
 burst() {
