@@ -3,16 +3,14 @@
 # --freeze, under each allocator, and what LeakSanitizer and valgrind find.
 # Usage: examples/contents/known.sh [FOLDER of allocanary and its preloads]. Needs jq, a C and a C++ compiler; valgrind, if it is there.
 set -u
-built=${1:-target/release}
-cd "$(dirname "$0")/../.." || exit 2
-built=$(realpath "$built")
-programs=crates/contents/tests/programs
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+. "$(dirname "$0")/../lib.sh"
+needs jq cc c++
+locate "${1:-}"
+programs=$root/crates/contents/tests/programs
 
-# Compiles program $1 with the other words as flags, to $folder/$2.
-build() {
-    local source=$programs/$1 out=$folder/$2
+# Compiles program $1 with the other words as flags, to $work/$2.
+compile() {
+    local source=$programs/$1 out=$work/$2
     shift 2
     case $source in
     *.cpp) c++ -pthread -o "$out" "$source" "$@" ;;
@@ -21,7 +19,7 @@ build() {
 }
 # Leaked blocks by one reading of $pid, with the readings that it took.
 ours() {
-    "$built/allocanary" heap "$pid" --contents --json "$@" 2>/dev/null |
+    reading "$pid" --contents "$@" |
         jq -r 'if .leaked then "\(.leaked.blocks)" else "not told" end'
 }
 
@@ -30,24 +28,13 @@ echo '|---|---|---|--:|--:|--:|'
 for program in lost.c things.cpp moving.c; do
     for flags in "-O0" "-O2 -s"; do
         # shellcheck disable=SC2086
-        build $program program $flags || exit 2
+        compile $program program $flags || exit 2
         for allocator in glibc "jemalloc 5.3.0 of Debian" jemalloc mimalloc; do
-            case $allocator in
-            glibc) preload= ;;
-            *Debian) preload=$(ls /usr/lib/*/libjemalloc.so.2 2>/dev/null | head -1) ;;
-            *) preload=$built/preload-$allocator ;;
-            esac
-            if [ "$allocator" != glibc ] && [ ! -e "$preload" ]; then
-                echo "left out: $allocator is not installed" >&2
-                continue
-            fi
-            coproc running { LD_PRELOAD=$preload exec "$folder/program"; }
-            pid=$running_PID
-            read -r answer <&"${running[0]}"
+            preload=$(preload_of "$allocator") || continue
+            converse env LD_PRELOAD="$preload" "$work/program"
             lost=${answer#lost=}
             echo "| $program | \`$flags\` | $allocator | ${lost%% *} | $(ours) | $(ours --freeze) |"
-            kill "$pid"
-            wait "$pid" 2>/dev/null
+            end "$pid"
         done
     done
 done
@@ -56,14 +43,14 @@ echo
 echo '| program | lost | LeakSanitizer | valgrind, definitely and indirectly |'
 echo '|---|--:|--:|--:|'
 for program in lost.c things.cpp; do
-    build $program program -O0 || exit 2
-    build $program sanitized -O0 -fsanitize=leak || exit 2
-    answer=$("$folder/program" </dev/null)
+    compile $program program -O0 || exit 2
+    compile $program sanitized -O0 -fsanitize=leak || exit 2
+    answer=$("$work/program" </dev/null)
     lost=${answer#lost=}
-    sanitizer=$("$folder/sanitized" </dev/null 2>&1 | sed -n 's/^SUMMARY.* in \([0-9]*\) allocation.*/\1/p')
+    sanitizer=$("$work/sanitized" </dev/null 2>&1 | sed -n 's/^SUMMARY.* in \([0-9]*\) allocation.*/\1/p')
     grind='not installed'
     if command -v valgrind >/dev/null; then
-        grind=$(valgrind --leak-check=full "$folder/program" </dev/null 2>&1 |
+        grind=$(valgrind --leak-check=full "$work/program" </dev/null 2>&1 |
             sed -n 's/.*\(definitely\|indirectly\) lost: .* in \([0-9,]*\) blocks/\2/p' | tr -d , | awk '{ sum += $1 } END { print sum + 0 }')
     fi
     echo "| $program | ${lost%% *} | ${sanitizer:-none} | $grind |"

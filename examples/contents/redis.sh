@@ -3,18 +3,18 @@
 # --contents` reports.
 # Usage: examples/contents/redis.sh [FOLDER of allocanary] [PORT]. Needs redis-server, redis-cli and jq.
 set -eu
-built=$(realpath "${1:-target/release}")
-port=${2:-7799}
-folder=$(mktemp -d)
-redis-server --port "$port" --save "" --appendonly no --dir "$folder" >"$folder/log" &
+. "$(dirname "$0")/../lib.sh"
+needs redis-server redis-cli jq
+locate "${1:-}"
+port=${2:-$(free_port)}
+redis-server --port "$port" --save "" --appendonly no --dir "$work" >"$work/log" &
 pid=$!
-trap 'kill "$pid"; rm -rf "$folder"' EXIT
-until redis-cli -p "$port" ping >/dev/null 2>&1; do sleep 0.2; done
+ready $pid redis-cli -p "$port" ping
 used() {
     redis-cli -p "$port" info memory | tr -d '\r' | sed -n 's/^used_memory://p'
 }
 read_all() {
-    "$built/allocanary" heap "$pid" --contents --json 2>/dev/null |
+    reading "$pid" --contents |
         jq -r '"\(.bytes) \(.blocks) " + (.holders[] | select(.name | startswith("`server`")) | "\(.bytes) \(.blocks)")'
 }
 read -r bytes blocks server server_blocks < <(read_all)

@@ -1,4 +1,4 @@
-#!/bin/sh
+#!/usr/bin/env bash
 # What the agent of a node costs. Usage: examples/fleet/costs.sh [SECONDS [COUNT...]]
 #
 # For each COUNT, this script starts COUNT processes of 50 programs, 2 to 7 MiB each, and runs the agent next to them for SECONDS. As root
@@ -10,44 +10,33 @@ set -eu
 if [ -z "${ALONE:-}" ] && unshare --pid --mount-proc true 2>/dev/null; then
     ALONE=1 exec unshare --pid --fork --kill-child --mount-proc "$0" "$@"
 fi
+. "$(dirname "$0")/../lib.sh"
+needs cc python3
+locate
 seconds=${1:-300}
 [ $# -gt 0 ] && shift
 [ $# -gt 0 ] || set -- 50 200 1000
-here=$(cd "$(dirname "$0")" && pwd)
-command=${ALLOCANARY:-$here/../../target/release/allocanary}
-folder=$(mktemp -d)
-started=
 pod=costs/pod0123456789abcdef0123456789abcdef
 mounts=
 for mount in /sys/fs/cgroup /sys/fs/cgroup/unified /sys/fs/cgroup/memory; do
     if [ -e "$mount/cgroup.procs" ] && mkdir -p "$mount/$pod" 2>/dev/null; then mounts="$mounts $mount"; fi
 done
-leave() {
+at_end() {
     for mount in $mounts; do
         find "$mount/costs" -depth -type d -exec rmdir {} + 2>/dev/null || true
     done
 }
-end() {
-    [ -z "$started" ] || kill $started 2>/dev/null || true
-    rm -rf "$folder"
-    sleep 1
-    leave
-}
-trap end EXIT
-trap 'exit 1' INT TERM
 
 kind=0
 while [ $kind -lt 50 ]; do
-    cc -O1 -pthread -DKIND=$kind "$here/worker.c" -o "$folder/service-$kind"
+    cc -O1 -pthread -DKIND=$kind "$here/worker.c" -o "$work/service-$kind"
     kind=$((kind + 1))
 done
 echo "processes  CPU of a core  in the last half  resident MiB  heaps read  not read  scrape ms  page KiB"
 for count in "$@"; do
-    started=
     number=0
     while [ $number -lt "$count" ]; do
-        "$folder/service-$((number % 50))" $((2 + number % 6)) $((1 + number % 4)) &
-        started="$started $!"
+        "$work/service-$((number % 50))" $((2 + number % 6)) $((1 + number % 4)) &
         for mount in $mounts; do
             id=$mount/$pod/$(printf '%064x' $number)
             mkdir -p "$id" && echo $! >"$id/cgroup.procs"
@@ -55,11 +44,10 @@ for count in "$@"; do
         number=$((number + 1))
     done
     sleep 3
-    "$command" node --listen 127.0.0.1:0 2>"$folder/said" &
+    "$allocanary" node --listen 127.0.0.1:0 2>"$work/said" &
     agent=$!
-    started="$started $agent"
     sleep 2
-    url=$(sed -n 's/.*\(http:[^ ]*\)metrics,.*/\1/p' "$folder/said")
+    url=$(sed -n 's/.*\(http:[^ ]*\)metrics,.*/\1/p' "$work/said")
     python3 - "$agent" "$url" "$seconds" "$count" <<'P'
 import json, os, sys, time, urllib.request
 agent, url, seconds, count = int(sys.argv[1]), sys.argv[2], float(sys.argv[3]), sys.argv[4]
@@ -97,8 +85,6 @@ unread = sum(row["unread"] for row in report["rows"])
 print(f"{count:>9}  {100 * total / (passed + 2):11.2f} %  {100 * late:14.2f} %  {most:12.1f}  {own['walks']:10}  {unread:8}  "
       f"{sorted(times)[10]:9.1f}  {len(page) / 1024:8.0f}", flush=True)
 P
-    kill $started 2>/dev/null || true
-    wait 2>/dev/null || true
-    # By now other processes may have these process IDs.
-    started=
+    # shellcheck disable=SC2046
+    end $(jobs -pr)
 done

@@ -7,30 +7,27 @@
 # if it is given as NAME=FILE. examples/heap/releases.sh gets many. With STILL=1 the programs are read only while they do nothing, which takes
 # much less time, and each file has one row: the largest differences of the six programs. Exits with 1 if a row is not exact.
 set -u
-built=${1:-target/release}
+. "$(dirname "$0")/../lib.sh"
+needs jq cc
+locate "${1:-}"
 [ $# -gt 0 ] && shift
 files=()
 for file in "$@"; do
-    path=$(realpath -s "${file##*=}") && [ -e "$path" ] || { echo "$file: wanted a file; found none" >&2; exit 2; }
+    path=$(realpath -s "${file##*=}") && [ -e "$path" ] || fail "$file: wanted a file, found none"
     [[ $file == *=* ]] && name=${file%%=*} || name=$(basename "$(dirname "$path")")/$(basename "$path")
     files+=("$name=$path")
 done
-cd "$(dirname "$0")/../.." || exit 2
-built=$(realpath "$built")
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cc -O1 -pthread -o "$folder/known" examples/heap/known.c -ldl || exit 2
+cc -O1 -pthread -o "$work/known" "$here/known.c" -ldl || exit 2
 
 # One reading: `live blocks sure forecast`.
-reading() {
-    "$built/allocanary" heap "$pid" --json 2>/dev/null | jq -r '
+counts() {
+    reading "$pid" | jq -r '
         (.undivided // [] | length) as $undivided | [([.heaps[] | .allocated_bytes] | add // 0), ([.heaps[] | .blocks] | add // 0),
          ([.heaps[] | .sure] | if any(. == "not_known") or $undivided > 0 then "not known" elif any(. == "close") then "close" else "exact" end
           | gsub(" "; "_")),
          ([.heaps[].remedies[0].reclaimable_bytes] | add // 0)] | map(tostring) | join(" ")'
 }
-ask() { echo "$1" >&"${known[1]}"; read -r answer <&"${known[0]}"; }
-mib() { [ "$1" = none ] && echo '' || awk -v bytes="$1" 'BEGIN { printf "%.1f", bytes / 1048576 }'; }
+given() { [ "$1" = none ] || mib "$1"; }
 
 if [ "${STILL:-}" = 1 ]; then
     echo '| allocator | programs | exact | bytes off, at most | blocks off, at most | forecast MiB, sum | given MiB, sum |'
@@ -41,10 +38,10 @@ else
 fi
 wrong=0
 allocators=(glibc "jemalloc 5.3.0 of Debian" jemalloc mimalloc)
-if musl-gcc -O1 -pthread -o "$folder/musl" examples/heap/known.c 2>/dev/null; then allocators+=("musl=$folder/musl"); fi
+if musl-gcc -O1 -pthread -o "$work/musl" "$here/known.c" 2>/dev/null; then allocators+=("musl=$work/musl"); fi
 [ ${#files[@]} -gt 0 ] && allocators=("${files[@]}")
 for allocator in "${allocators[@]}"; do
-    program=$folder/known
+    program=$work/known
     case $allocator in
     *=*.so*)
         preload=${allocator#*=}
@@ -55,22 +52,11 @@ for allocator in "${allocators[@]}"; do
         program=${allocator#*=}
         allocator=${allocator%%=*}
         ;;
-    glibc) preload= ;;
-    *Debian)
-        preload=$(ls /usr/lib/*/libjemalloc.so.2 2>/dev/null | head -1)
-        preload=${preload:-libjemalloc.so.2}
-        ;;
-    *) preload=$built/preload-$allocator ;;
+    *) preload=$(preload_of "$allocator") || continue ;;
     esac
-    if [ -n "$preload" ] && [ ! -e "$preload" ]; then
-        echo "left out: $allocator is not installed" >&2
-        continue
-    fi
     count=0 exact=0 most=0 most_blocks=0 forecasts=0 gifts=
     for case in one half threads mmaps blocked large; do
-        coproc known { LD_PRELOAD=$preload exec "$program" $case; }
-        pid=$known_PID
-        read -r answer <&"${known[0]}"
+        converse env LD_PRELOAD="$preload" "$program" $case
         if [ "$answer" != ready ]; then
             echo "left out: $allocator did not start" >&2
             wrong=$((wrong + 1))
@@ -78,12 +64,12 @@ for allocator in "${allocators[@]}"; do
             continue 2
         fi
         # What the C library itself holds, and each thread's first blocks, do not belong to the program's count.
-        read -r own own_blocks _ <<<"$(reading)"
+        read -r own own_blocks _ <<<"$(counts)"
         ask build
         live=${answer#live=}
         blocks=${live#*blocks=}
         live=${live% *}
-        read -r found found_blocks sure forecast <<<"$(reading)"
+        read -r found found_blocks sure forecast <<<"$(counts)"
         off=$((found - own - live))
         off_blocks=$((found_blocks - own_blocks - blocks))
         values=() unknown=0 times=5
@@ -91,14 +77,14 @@ for allocator in "${allocators[@]}"; do
         [ "${STILL:-}" = 1 ] || [ $case = large ] && times=0
         [ $times -gt 0 ] && ask busy
         for ((time = 0; time < times; time++)); do
-            read -r during _ how _ <<<"$(reading)"
+            read -r during _ how _ <<<"$(counts)"
             if [ "$how" = not_known ]; then unknown=$((unknown + 1)); else values+=("$((during - own))"); fi
         done
         [ $times -gt 0 ] && ask still
         percents=$(printf '%s\n' "${values[@]}" | awk -v live="$live" 'NF { printf "%.2f\n", ($1 - live) / live * 100 }')
-        median=$(echo "$percents" | sort -g | awk 'NF { all[++count] = $1 } END { print count ? all[int((count + 1) / 2)] " %" : "" }')
+        median=$([ -z "$percents" ] || echo "$(median <<<"$percents") %")
         worst=$(echo "$percents" | awk '{ at = $1 < 0 ? -$1 : $1; if (at >= most + 0) { most = at; value = $1 } } END { print value == "" ? "" : value " %" }')
-        [ $times -gt 0 ] && read -r _ _ _ forecast <<<"$(reading)"
+        [ $times -gt 0 ] && read -r _ _ _ forecast <<<"$(counts)"
         ask give
         if [ "$off $off_blocks $sure" = "0 0 exact" ]; then exact=$((exact + 1)); else wrong=$((wrong + 1)); fi
         count=$((count + 1)) forecasts=$((forecasts + forecast))
@@ -106,11 +92,10 @@ for allocator in "${allocators[@]}"; do
         [ ${off_blocks#-} -gt $most_blocks ] && most_blocks=${off_blocks#-}
         [ "${answer#given=}" != none ] && gifts=$((gifts + ${answer#given=}))
         unknowns=$([ $times -gt 0 ] && echo "$unknown of $times")
-        [ "${STILL:-}" != 1 ] && echo "| $allocator | $case | $live | $([ $off -ge 0 ] && echo +)$off ($sure) | $([ $off_blocks -ge 0 ] && echo +)$off_blocks | $median | $worst | $unknowns | $(mib "$forecast") | $(mib "${answer#given=}") |"
-        exec {known[1]}>&-
-        wait "$pid" 2>/dev/null
+        [ "${STILL:-}" != 1 ] && echo "| $allocator | $case | $live | $([ $off -ge 0 ] && echo +)$off ($sure) | $([ $off_blocks -ge 0 ] && echo +)$off_blocks | $median | $worst | $unknowns | $(mib "$forecast") | $(given "${answer#given=}") |"
+        end "$pid"
     done
-    [ "${STILL:-}" = 1 ] && echo "| $allocator | $count | $exact | $most | $most_blocks | $(mib $forecasts) | $(mib "${gifts:-none}") |"
+    [ "${STILL:-}" = 1 ] && echo "| $allocator | $count | $exact | $most | $most_blocks | $(mib $forecasts) | $(given "${gifts:-none}") |"
 done
 # This check fails if a release has a changed layout.
 [ $wrong -eq 0 ] || { echo "$wrong rows are not exact" >&2; exit 1; }

@@ -5,19 +5,19 @@
 # LIST is the name of a file in examples/heap/offsets without `.txt`; SOURCES is the folder of the release. Configure jemalloc's sources
 # first.
 set -u
-list=$(dirname "$0")/offsets/${1:?a list}.txt
+. "$(dirname "$0")/../lib.sh"
+needs cc
+list=$here/offsets/${1:?a list}.txt
 sources=${2:?the folder of the sources}
 shift 2
 more=("$@")
-[ -r "$list" ] || { echo "$list: no such list; there are: $(cd "$(dirname "$list")" && echo *.txt)" >&2; exit 2; }
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+[ -r "$list" ] || fail "$list: no such list; there are: $(cd "$here/offsets" && echo *.txt)"
 read -r flags < <(sed -n 's/^flags //p' "$list")
-grep '^#' "$list" >"$folder/head.h"
+grep '^#' "$list" >"$work/head.h"
 # One value: the value of a C expression.
 value() {
-    printf '#include <stdio.h>\n#include <stddef.h>\n#include "%s/head.h"\nint main(void) { printf("%%zu\\n", (size_t)(%s)); }\n' "$folder" "$1" >"$folder/one.c"
-    (cd "$sources" && cc -w -O2 $flags "${more[@]}" -o "$folder/one" "$folder/one.c" -lpthread -lm -ldl) >"$folder/log" 2>&1 && "$folder/one"
+    printf '#include <stdio.h>\n#include <stddef.h>\n#include "%s/head.h"\nint main(void) { printf("%%zu\\n", (size_t)(%s)); }\n' "$work" "$1" >"$work/one.c"
+    (cd "$sources" && cc -w -O2 $flags "${more[@]}" -o "$work/one" "$work/one.c" -lpthread -lm -ldl) >"$work/log" 2>&1 && "$work/one"
 }
 printf '%-28s %-30s %s\n' structure field bytes
 found_any=0
@@ -36,4 +36,4 @@ while read -r type field; do
     fi
 done <"$list"
 # If no field is there, the headers themselves do not compile.
-[ $found_any -eq 1 ] || { grep -m3 error "$folder/log" >&2; exit 1; }
+[ $found_any -eq 1 ] || { grep -m3 error "$work/log" >&2; exit 1; }

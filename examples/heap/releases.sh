@@ -5,11 +5,13 @@
 # SUITEs are Debian's (default: bullseye bookworm trixie sid experimental); the mirror is that of apt here. Needs apt, pip, unzip, a C compiler,
 # and musl-tools for musl; some minutes and 1 GB.
 set -u
+. "$(dirname "$0")/../lib.sh"
+needs apt-get dpkg pip unzip cc
 folder=$(mkdir -p "${1:?a folder}" && realpath "$1") || exit 2
-allocanary=$(realpath "${2:-target/release/allocanary}")
+locate "${2:-}"
 suites=("${@:3}")
 [ ${#suites[@]} -gt 0 ] || suites=(bullseye bookworm trixie sid experimental)
-cd "$(dirname "$0")/../.." || exit 2
+cd "$root" || exit 2
 mkdir -p "$folder"/{run,lists/partial,cache/archives/partial,packages}
 mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null | grep -oE 'https?://[^ ]+/debian/?( |$)' | head -1)
 printf "deb $mirror %s main\n" "${suites[@]}" >"$folder/sources.list"
@@ -40,12 +42,12 @@ for_suite() {
     cc --sysroot="$root" -B"$root/usr/lib/x86_64-linux-gnu" -L"$root/lib/x86_64-linux-gnu" -L"$root/usr/lib/x86_64-linux-gnu" -O1 \
         -o "$root/known" examples/heap/known.c -l:libpthread.so.0 -l:libdl.so.2 && echo "$root/known"
 }
-has() { apt-cache "${own[@]}" madison "$1" 2>/dev/null | grep -q " [^ ]*/debian $suite/"; }
+offered() { apt-cache "${own[@]}" madison "$1" 2>/dev/null | grep -q " [^ ]*/debian $suite/"; }
 
 for suite in "${suites[@]}"; do
     root=$folder/roots/$suite
     mkdir -p "$root"
-    has libc6 || continue
+    offered libc6 || continue
     version=$(unpack libc6) || continue
     libraries=$root/usr/lib/x86_64-linux-gnu:$root/lib/x86_64-linux-gnu
     loader=$(realpath "$(ls "$root"/{usr/,}lib/x86_64-linux-gnu/{ld-linux-x86-64.so.2,ld-2.*.so} 2>/dev/null | tail -1)")
@@ -55,9 +57,9 @@ for suite in "${suites[@]}"; do
     start="exec $loader --library-path $libraries $known \"\$@\""
     program "glibc-$version" "$start"
     # The libraries that the allocators' libraries need.
-    for package in libgcc-s1 libstdc++6 liblzma5 libunwind8; do has $package && unpack $package >/dev/null; done
+    for package in libgcc-s1 libstdc++6 liblzma5 libunwind8; do offered $package && unpack $package >/dev/null; done
     while read -r package library name; do
-        has "$package" || continue
+        offered "$package" || continue
         version=$(unpack "$package") || continue
         library=$(ls "$root"/{usr/,}lib/x86_64-linux-gnu/$library 2>/dev/null | head -1)
         [ -n "$library" ] && program "$name-$version-$suite" "LD_PRELOAD=$library $start"
@@ -71,7 +73,7 @@ libgoogle-perftools4 libtcmalloc.so.4 tcmalloc
 libgoogle-perftools4t64 libtcmalloc.so.4 tcmalloc
 LIST
     # musl: the host's musl-gcc, with the other release's files.
-    if has musl-dev && command -v musl-gcc >/dev/null; then
+    if offered musl-dev && command -v musl-gcc >/dev/null; then
         version=$(unpack musl) && unpack musl-dev >/dev/null || continue
         loader=$(realpath "$(ls "$root"/{usr/,}lib/x86_64-linux-musl/libc.so 2>/dev/null | head -1)")
         sed -E "s#/usr/(lib|include)/x86_64-linux-musl#$root&#g; s#/lib/ld-musl-x86_64.so.1#$loader#" \
