@@ -3,16 +3,15 @@
 # eight. For redis: services.py; for memory: memory.py.
 # Usage: examples/profile/cost.sh [FOLDER of allocanary]. Needs a C compiler and valgrind.
 set -eu
-built=$(realpath "${1:-target/release}")
-cd "$(dirname "$0")"
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cc -O2 -fno-builtin -pthread -o "$folder/pairs" pairs.c
+. "$(dirname "$0")/../lib.sh"
+needs cc valgrind
+locate "${1:-}"
+cc -O2 -fno-builtin -pthread -o "$work/pairs" "$here/pairs.c"
 
 # Instructions of a run: LD_PRELOAD, setting, threads, pairs.
 count() {
     LD_PRELOAD="$1" ALLOCANARY_PRELOAD="$2" _RJEM_MALLOC_CONF=dirty_decay_ms:-1,muzzy_decay_ms:-1 \
-        valgrind --tool=callgrind --callgrind-out-file=/dev/null "$folder/pairs" "$3" "$4" 2>&1 | sed -n 's/.*Collected : //p'
+        valgrind --tool=callgrind --callgrind-out-file=/dev/null "$work/pairs" "$3" "$4" 2>&1 | sed -n 's/.*Collected : //p'
 }
 # Instructions of a pair: the difference of two runs, which leaves out what a process costs by itself. Both runs have samples in each
 # thread, because a thread's first sample reads the process's mappings.
@@ -25,7 +24,7 @@ echo '| allocator | threads | without | budget | profile | both | profile / with
 echo '|---|--:|--:|--:|--:|--:|--:|'
 for threads in 1 8; do
     for name in system jemalloc mimalloc; do
-        library=$built/preload-$name
+        library=$bin/preload-$name
         none=$(pair "$library" "" $threads)
         budget=$(pair "$library" memory_budget=100GiB $threads)
         profile=$(pair "$library" profile=512KiB $threads)
@@ -33,6 +32,6 @@ for threads in 1 8; do
         echo "| preload-$name | $threads | $none | $budget | $profile | $both | $(awk "BEGIN { printf \"%.3f\", $profile / $none }") |"
     done
     none=$(pair "" "" $threads)
-    profile=$(pair "$built/preload-profile" "" $threads)
+    profile=$(pair "$bin/preload-profile" "" $threads)
     echo "| glibc, preload-profile | $threads | $none | | $profile | | $(awk "BEGIN { printf \"%.3f\", $profile / $none }") |"
 done

@@ -6,13 +6,12 @@
 # Run it in the root of a clone of allocanary, because git reads the clone's history. Needs redis-server, redis-benchmark, python3
 # (python3 itself, not a wrapper script), git, sqlite3, c++, rustc and jq.
 set -eu
-bin=$(realpath "${1:-target/release}")
+. "$(dirname "$0")/../lib.sh"
+needs redis-server redis-benchmark redis-cli /usr/bin/python3 git sqlite3 c++ rustc jq
+locate "${1:-}"
 replays=${2:-3}
-here=$PWD
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-c++ -O2 -pthread examples/programs/threads.cpp -o "$folder/threads-cpp"
-rustc -O examples/programs/threads.rs -o "$folder/threads-rs"
+c++ -O2 -pthread "$here/../programs/threads.cpp" -o "$work/threads-cpp"
+rustc -O "$here/../programs/threads.rs" -o "$work/threads-rs"
 # Python's own allocator of small objects would hide them.
 export PYTHONMALLOC=malloc
 
@@ -21,11 +20,11 @@ row() { # NAME ALLOCATOR ARGUMENTS OF record
     # Debian's redis-server is linked with jemalloc.
     local preload=$bin/preload-$allocator
     shift 2
-    rm -rf "$folder/traces"
-    LD_PRELOAD=$preload "$bin/allocanary" record -o "$folder/traces" "$@" >/dev/null 2>&1
+    rm -rf "$work/traces"
+    LD_PRELOAD=$preload "$allocanary" record -o "$work/traces" "$@" >/dev/null 2>&1
     local trace
-    trace=$(ls -S "$folder"/traces/*.trace | head -1)
-    for at in $(seq "$replays"); do "$bin/allocanary" who "$trace" --under "$allocator" --json 2>/dev/null; done |
+    trace=$(ls -S "$work"/traces/*.trace | head -1)
+    for _ in $(seq "$replays"); do "$allocanary" who "$trace" --under "$allocator" --json 2>/dev/null; done |
         jq -sr --arg name "$name" --arg allocator "$allocator" '
             def mib: . / 1048576 * 100 | round / 100;
             (map(.answers[0].under.pinned_bytes) | sort) as $there | .[0].answers[0].pinned_bytes as $own | ($there | .[length / 2 | floor]) as $middle |
@@ -42,9 +41,9 @@ echo '| program | allocator | pinned in the process, MiB | by a replay, median |
 echo '|---|---|--:|--:|--:|--:|'
 for allocator in system jemalloc mimalloc; do
     row redis-server $allocator --ready 'tcp:{port}' --load "$load" --settle 1s -- redis-server --port '{port}' --save ''
-    row 'git log' $allocator -- git -C "$here" log -60 --stat -p
+    row 'git log' $allocator -- git -C "$root" log -60 --stat -p
     row python3 $allocator -- /usr/bin/python3 -c "$python"
     row sqlite3 $allocator -- sqlite3 :memory: "$sql"
-    row threads.cpp $allocator -- "$folder/threads-cpp"
-    row threads.rs $allocator -- "$folder/threads-rs"
+    row threads.cpp $allocator -- "$work/threads-cpp"
+    row threads.rs $allocator -- "$work/threads-rs"
 done

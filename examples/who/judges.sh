@@ -7,15 +7,11 @@
 #
 #   examples/who/judges.sh [FOLDER OF allocanary AND ITS preloads] [PROGRAM...]
 set -euo pipefail
-bin=$(realpath "${1:-target/release}")
-shift || true
-only=("$@")
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-for tool in valgrind heaptrack heaptrack_print jq perl ruby lua5.4 gawk xmllint bc xz php tclsh m4 cc "$bin/allocanary"; do
-    command -v "$tool" >/dev/null || { echo "judges.sh: $tool is missing: install it" >&2; exit 1; }
-done
-cd "$folder"
+. "$(dirname "$0")/../lib.sh"
+needs valgrind heaptrack heaptrack_print jq perl ruby lua5.4 gawk xmllint bc xz php tclsh m4 cc
+locate "${1:-}"
+only=("${@:2}")
+cd "$work"
 # Fixes the hash seeds of programs, so that three runs allocate the same.
 export PERL_HASH_SEED=0 RUBYOPT=--disable-gems LC_ALL=C
 
@@ -30,8 +26,8 @@ for at in $(seq "${#cc1[@]}"); do case ${cc1[at - 1]} in -o) cc1[at]=in.s ;; esa
 # The maximum of live bytes, and the bytes of each site at that time.
 ours() { # PROGRAM...
     rm -rf traces
-    "$bin/allocanary" record -o traces --max-size 4GiB --stack-sample all -- "$@" >/dev/null 2>&1 || true
-    local answer=("$bin/allocanary" who --at peak --sort requested --no-fold --json "$(ls -S traces/*.trace | head -1)")
+    "$allocanary" record -o traces --max-size 4GiB --stack-sample all -- "$@" >/dev/null 2>&1 || true
+    local answer=("$allocanary" who --at peak --sort requested --no-fold --json "$(ls -S traces/*.trace | head -1)")
     # A pattern that matches no function of the trace is an error.
     { "${answer[@]}" --skip '*alloc*' 2>/dev/null || "${answer[@]}" 2>/dev/null; } |
         jq -c '{most: .answers[0].requested_bytes, sites: [.sites[] | {name: (.name | sub("[+]0x[0-9a-f]+$"; "")), live: .requested_bytes}]
@@ -47,7 +43,7 @@ dhat() { # PROGRAM...
 # only through the start of the C++ library belong to heaptrack: a C program does not load that library without it.
 heaptrack_sites() { # PROGRAM...
     rm -f ht.*
-    heaptrack -o "$folder/ht" "$@" >/dev/null 2>&1 || true
+    heaptrack -o "$work/ht" "$@" >/dev/null 2>&1 || true
     heaptrack_print -p 1 -a 0 -T 0 -l 0 -n 100000 -s 100000 ht.*zst 2>/dev/null | awk '
         function bytes(text) { return text * (text ~ /K$/ ? 1e3 : text ~ /M$/ ? 1e6 : text ~ /G$/ ? 1e9 : 1) }
         # A function is identified together with its file, whose name is on the next line.
@@ -69,7 +65,7 @@ heaptrack_sites() { # PROGRAM...
 row() { # NAME PROGRAM...
     local name=$1
     shift
-    [ ${#only[@]} = 0 ] || [[ " ${only[*]} " == *" $name "* ]] || return 0
+    wanted "$name" "${only[@]}" || return 0
     ours "$@" >ours.json
     heaptrack_sites "$@" >heaptrack.json
     jq -n -r --arg name "$name" --argjson most "$(dhat "$@")" --slurpfile ours ours.json --slurpfile heaptrack heaptrack.json '

@@ -3,22 +3,21 @@
 # seed and allocator it prints which site `allocanary who` names first, and how much is pinned and how much is empty.
 # Usage: examples/who/known.sh [FOLDER OF allocanary AND ITS preloads] [SEEDS]
 set -eu
-bin=$(realpath "${1:-target/release}")
+. "$(dirname "$0")/../lib.sh"
+needs cc jq
+locate "${1:-}"
 seeds=${2:-20}
-source=$(realpath "$(dirname "$0")/../../tests/record/pins.c")
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cd "$folder"
-cc -O1 -w -o pins "$source"
+cd "$work"
+cc -O1 -w -o pins "$root/tests/record/pins.c"
 load='touch {dir}/go; while [ ! -e {dir}/done ]; do sleep 0.01; done'
 for allocator in glibc jemalloc mimalloc; do
+    preload=$(preload_of $allocator) || continue
     first=0
     for seed in $(seq "$seeds"); do
         rm -rf traces
-        preload=$([ $allocator = glibc ] || echo "$bin/preload-$allocator")
-        LD_PRELOAD=$preload "$bin/allocanary" record -o traces --ready line:ready --load "$load" --settle 200ms \
+        LD_PRELOAD=$preload "$allocanary" record -o traces --ready line:ready --load "$load" --settle 200ms \
             -- ./pins '{dir}' "$seed" 2>/dev/null
-        "$bin/allocanary" who traces/*.trace --json >"found-$seed"
+        "$allocanary" who traces/*.trace --json >"found-$seed"
         [ "$(jq -r '.sites[0].name' "found-$seed")" != survivor ] || first=$((first + 1))
     done
     jq -sr --arg allocator $allocator --arg first "$first of $seeds" '

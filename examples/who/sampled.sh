@@ -6,11 +6,11 @@
 # Usage: examples/who/sampled.sh [FOLDER OF allocanary AND ITS preloads] [DRAWS]
 # Needs redis-server, redis-benchmark, redis-cli, python3 (python3 itself, not a wrapper script) and jq.
 set -eu
-bin=$(realpath "${1:-target/release}")
+. "$(dirname "$0")/../lib.sh"
+needs redis-server redis-benchmark redis-cli /usr/bin/python3 jq
+locate "${1:-}"
 draws=${2:-20}
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cd "$folder"
+cd "$work"
 # Python's own allocator of small objects would hide them.
 export PYTHONMALLOC=malloc
 
@@ -19,8 +19,8 @@ draw() { # PROGRAM NUMBER ARGUMENTS OF record
     shift 2
     for stacks in all 1/10; do
         rm -rf traces
-        "$bin/allocanary" record -o traces --stack-sample $stacks "$@" >/dev/null 2>&1
-        "$bin/allocanary" who traces/*.trace --json 2>/dev/null >"$program-${stacks/\//-}-$number"
+        "$allocanary" record -o traces --stack-sample $stacks "$@" >/dev/null 2>&1
+        "$allocanary" who traces/*.trace --json 2>/dev/null >"$program-${stacks/\//-}-$number"
     done
 }
 

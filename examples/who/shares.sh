@@ -3,19 +3,18 @@
 # this script prints whether `allocanary who` names them in that order, and how far its figures are from the program's.
 # Usage: examples/who/shares.sh [FOLDER OF allocanary AND ITS preloads] [SEEDS]
 set -eu
-bin=$(realpath "${1:-target/release}")
+. "$(dirname "$0")/../lib.sh"
+needs cc jq
+locate "${1:-}"
 seeds=${2:-20}
-source=$(realpath "$(dirname "$0")/shares.c")
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cd "$folder"
-cc -O1 -o shares "$source"
+cd "$work"
+cc -O1 -o shares "$here/shares.c"
 load='touch {dir}/go; while [ ! -e {dir}/done ]; do sleep 0.01; done'
 for seed in $(seq "$seeds"); do
     rm -rf traces
-    "$bin/allocanary" record -o traces --ready line:ready --load "$load" --settle 200ms \
-        -- ./shares '{dir}' "$seed" "$folder/truth" >/dev/null 2>&1
-    "$bin/allocanary" who traces/*.trace --json --top 3 >found
+    "$allocanary" record -o traces --ready line:ready --load "$load" --settle 200ms \
+        -- ./shares '{dir}' "$seed" "$work/truth" >/dev/null 2>&1
+    "$allocanary" who traces/*.trace --json --top 3 >found
     jq -Rn --slurpfile found found '
         [inputs | split(" ") | { name: .[0], pinned: (.[1] | tonumber) }] as $truth | ($truth | map(.pinned) | add) as $all |
         $found[0].sites as $sites | {

@@ -5,14 +5,12 @@
 #
 #   examples/who/times.sh [FOLDER]      default: a new folder, removed at the end; needs cc and jq
 set -euo pipefail
-here=$(cd "$(dirname "$0")" && pwd)
-allocanary=${ALLOCANARY:-$here/../../target/release/allocanary}
-out=${1:-$(mktemp -d)}
-[ $# -gt 0 ] || trap 'rm -rf "$out"' EXIT
+. "$(dirname "$0")/../lib.sh"
+needs cc jq
+locate
+out=${1:-$work}
 mkdir -p "$out"
 cc -O1 -pthread "$here/held.c" -o "$out/held"
-
-mib() { awk -v bytes="$1" 'BEGIN { printf "%.2f", bytes / 1048576 }'; }
 
 printf '%7s  %-5s  %6s  %6s  %6s  %6s\n' threads kind idle peak 2s replay
 for kind in slow busy; do
@@ -24,11 +22,11 @@ for kind in slow busy; do
         row=()
         for at in idle peak 2s; do
             held=$("$allocanary" who "$trace" --at "$at" --json | jq '[.sites[] | select(.name == "hold").requested_bytes] | add // 0')
-            row+=("$(mib "$held")")
+            row+=("$(mib "$held" 2)")
         done
         "$allocanary" replay "$trace" --candidates system --repeats 1 --out-dir "$folder/replay" >/dev/null 2>&1
         held=$(jq -s '.[0].measured | (.moments | index("idle")) as $idle | .readings.allocator_allocated_bytes[$idle]' "$folder/replay/samples.jsonl")
-        row+=("$(mib "$held")")
+        row+=("$(mib "$held" 2)")
         printf '%7s  %-5s  %6s  %6s  %6s  %6s\n' "$threads" "$kind" "${row[@]}"
     done
 done
