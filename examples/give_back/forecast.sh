@@ -4,27 +4,23 @@
 # Usage: examples/give_back/forecast.sh [FOLDER of allocanary] [PART of a row's name]. Needs jq and cc; a program that is
 # not installed is left out.
 set -u
-cd "$(dirname "$0")/../.." || exit 2
-built=$(realpath "${1:-target/release}")
+. "$(dirname "$0")/../lib.sh"
+needs jq cc
+locate "${1:-}"
+cd "$root" || exit 2
 only=${2:-}
-folder=$(mktemp -d)
-children=()
-trap 'exec 7>&-; for child in "${children[@]}"; do kill "$child" 2>/dev/null; done; wait 2>/dev/null; rm -rf "$folder"' EXIT
-
-has() { command -v "$1" >/dev/null || { echo "left out: $1 is not installed" >&2; return 1; }; }
 
 told() { # NAME PID: gives back, prints a row, and ends the program.
-    "$built/allocanary" give-back "$2" --yes --json >"$folder/given" 2>"$folder/why"
+    "$allocanary" give-back "$2" --yes --json >"$work/given" 2>"$work/why"
     jq -r --arg name "$1" '
         def mib: . / 1048576 * 10 | round / 10;
         if .calls == [] then "| \($name) | | \(.before_bytes | mib) | 0 | | nothing was called |"
         elif .reclaimable_bytes == null or .after_bytes == null then "| \($name) | | \(.before_bytes | mib) | | | \([.calls[]?.error] | join("; ")) |"
         else (.before_bytes - .after_bytes) as $given |
             "| \($name) | \([.calls[].allocator] | unique | join(", ")) | \(.before_bytes | mib) | \(.reclaimable_bytes | mib) | \($given | mib) | " +
-            "\(if .reclaimable_bytes > 0 then (($given - .reclaimable_bytes) / .reclaimable_bytes * 1000 | round / 10 | "\(.) %") else "" end) |" end' "$folder/given" ||
-        echo "$1: $(cat "$folder/why")" >&2
-    kill "$2" 2>/dev/null
-    wait "$2" 2>/dev/null
+            "\(if .reclaimable_bytes > 0 then (($given - .reclaimable_bytes) / .reclaimable_bytes * 1000 | round / 10 | "\(.) %") else "" end) |" end' "$work/given" ||
+        echo "$1: $(cat "$work/why")" >&2
+    end "$2"
 }
 
 row() { # NAME COMMAND...: starts a program that frees and then rests, waits until it rests, and prints a row.
@@ -32,36 +28,36 @@ row() { # NAME COMMAND...: starts a program that frees and then rests, waits unt
     shift
     [[ $name == *$only* ]] && has "$1" || return
     "$@" >/dev/null 2>&1 &
-    children+=($!)
     rest $!
     told "$name" $!
 }
 
-rest() { # PID: waits until it has used no processor time for a second, and waits for something.
-    local before=-1 now=0
-    while [ "$before" != "$now" ]; do
+rest() { # PID: waits until it waits for something, and has used at most 5 % of a processor in a second. Threads of `known` look around.
+    local before now state
+    before=$(cpu_ms_of "$1")
+    while sleep 1 && now=$(cpu_ms_of "$1"); do
+        read -r _ _ state _ <"/proc/$1/stat"
+        [ "$state" != S ] || [ $((now - before)) -gt 50 ] || break
         before=$now
-        sleep 1
-        now=$(awk '{ print $3 == "S" ? $14 + $15 : "works" }' "/proc/$1/stat" 2>/dev/null)
-        [ "$now" = works ] && before=-1
-    done
+    done 2>/dev/null
 }
 
 fed() { # NAME INPUT COMMAND...: the same for a program that works through its input and waits for more.
     local name=$1 input=$2
     shift 2
     [[ $name == *$only* ]] && has "$1" || return
-    rm -f "$folder/input"
-    mkfifo "$folder/input"
-    "$@" <"$folder/input" >/dev/null 2>&1 &
-    children+=($!)
-    exec 7>"$folder/input"
+    rm -f "$work/input"
+    mkfifo "$work/input"
+    "$@" <"$work/input" >/dev/null 2>&1 &
+    exec 7>"$work/input"
     printf '%s\n' "$input" >&7
     rest $!
     told "$name" $!
     exec 7>&-
 }
 
+# The program itself: a version manager's python3 is a script.
+python3=$(python3 -c 'import sys; print(sys.executable)' 2>/dev/null || echo python3)
 echo '| program | allocator | resident before | forecast | given back | off by |'
 echo '|---|---|--:|--:|--:|--:|'
 python='
@@ -76,10 +72,9 @@ if not threads: work()
 for one in threads: one.start()
 for one in threads: one.join()
 time.sleep(10000)'
-row 'python3, 19 of 20 larger objects freed' "$(python3 -c 'import sys; print(sys.executable)')" -c "$python" 0
-row 'python3, the same in four threads' "$(python3 -c 'import sys; print(sys.executable)')" -c "$python" 4
-library=$(find /usr/lib -name libjemalloc.so.2 2>/dev/null | head -1)
-[ -n "$library" ] && row 'python3 with libjemalloc2' env LD_PRELOAD="$library" MALLOC_CONF=dirty_decay_ms:-1 "$(python3 -c 'import sys; print(sys.executable)')" -c "$python" 0
+row 'python3, 19 of 20 larger objects freed' "$python3" -c "$python" 0
+row 'python3, the same in four threads' "$python3" -c "$python" 4
+library=$(preload_of "jemalloc of Debian") && row 'python3 with libjemalloc2' env LD_PRELOAD="$library" MALLOC_CONF=dirty_decay_ms:-1 "$python3" -c "$python" 0
 row 'perl, 19 of 20 strings freed' perl -e '
     my @a = map { "x" x (100 + $_ % 5000) } 1 .. 40000; for (0 .. $#a) { undef $a[$_] if $_ % 20 } sleep 10000'
 row 'ruby, 19 of 20 strings freed' ruby -e '
@@ -99,18 +94,16 @@ fed 'sqlite3, one of two databases in memory detached' "$(
     echo "detach other;")" sqlite3 :memory:
 fed 'mawk, 19 of 20 elements deleted' go mawk -W interactive '{ for (i = 0; i < 40000; i++) a[i] = sprintf("%3000d", i)
     for (i = 0; i < 40000; i++) if (i % 20) delete a[i]; print "" }'
-if [[ redis-server == *$only* ]] && has redis-server && has redis-cli; then
-    redis-server --port 0 --unixsocket "$folder/redis" --save '' --dir "$folder" >/dev/null &
-    children+=($!)
-    until [ -S "$folder/redis" ]; do sleep 0.1; done
-    redis-cli -s "$folder/redis" config set jemalloc-bg-thread no >/dev/null
-    redis-cli -s "$folder/redis" eval 'for i = 1, 30000 do redis.call("set", "key" .. i, string.rep("x", 6000 + i % 3000)) end
+if [[ redis-server == *$only* ]] && has redis-server redis-cli; then
+    start_redis
+    redis-cli -s "$work/redis" config set jemalloc-bg-thread no >/dev/null
+    redis-cli -s "$work/redis" eval 'for i = 1, 30000 do redis.call("set", "key" .. i, string.rep("x", 6000 + i % 3000)) end
         for i = 1, 30000 do if i % 20 > 0 then redis.call("del", "key" .. i) end end' 0 >/dev/null
-    rest $!
-    told 'redis-server, 19 of 20 keys deleted' $!
+    rest "$pid"
+    told 'redis-server, 19 of 20 keys deleted' "$pid"
 fi
-if [[ java == *$only* ]] && has java && has javac; then
-    cat >"$folder/J.java" <<'JAVA'
+if [[ java == *$only* ]] && has java javac; then
+    cat >"$work/J.java" <<'JAVA'
 import java.util.zip.*;
 public class J {
     public static void main(String[] a) throws Exception {
@@ -127,10 +120,10 @@ public class J {
     }
 }
 JAVA
-    (cd "$folder" && javac J.java)
-    row 'java, 19 of 20 compressors ended' java -Xmx64m -cp "$folder" J
+    (cd "$work" && javac J.java)
+    row 'java, 19 of 20 compressors ended' java -Xmx64m -cp "$work" J
 fi
-cc -O1 -pthread -o "$folder/known" examples/heap/known.c -ldl || exit 2
+cc -O1 -pthread -o "$work/known" examples/heap/known.c -ldl || exit 2
 for case in one threads blocked; do
-    fed "C, \`known $case\`" build "$folder/known" $case
+    fed "C, \`known $case\`" build "$work/known" $case
 done

@@ -3,30 +3,26 @@
 # all registers, the mask, errno and the red zone after each of its waits, while two threads allocate.
 # Usage: examples/give_back/killed.sh [CALLERS of each wait] [CALLS of each wait]. Needs cc.
 set -u
-cd "$(dirname "$0")/../.." || exit 2
-cargo build --release --locked --quiet -p allocanary-inside --examples || exit 2
-examples=$PWD/target/release/examples
+. "$(dirname "$0")/../lib.sh"
+needs cc
+build --example killed --example storm
+examples=$root/target/release/examples
 callers=${1:-120}
 calls=${2:-560}
-folder=$(mktemp -d)
-children=()
-end() { for child in "${children[@]}"; do kill "$child" 2>/dev/null; done; wait 2>/dev/null; rm -rf "$folder"; }
-trap end EXIT
-cc -O1 -pthread -o "$folder/checks" crates/inside/tests/programs/checks.c || exit 2
+cc -O1 -pthread -o "$work/checks" "$root"/crates/inside/tests/programs/checks.c || exit 2
 
 number() { grep -o "$1=[0-9]*" <<<"$found $noticed" | cut -d= -f2; }
 
 row() { # EXAMPLE COUNT WAIT
-    rm -f "$folder/line"
-    mkfifo "$folder/line"
-    exec 7<>"$folder/line"
-    "$folder/checks" "$3" storm <&7 >"$folder/out" &
-    children+=($!)
+    rm -f "$work/line"
+    mkfifo "$work/line"
+    exec 7<>"$work/line"
+    "$work/checks" "$3" storm <&7 >"$work/out" &
     sleep 1
-    found=$("$examples/$1" glibc $! "$2" "$3" 2>>"$folder/errors")
+    found=$("$examples/$1" glibc $! "$2" "$3" 2>>"$work/errors")
     echo >&7
     sleep 1
-    noticed=$(tail -1 "$folder/out")
+    noticed=$(tail -1 "$work/out")
     if [ "$1" = killed ]; then
         [ "$(number lives)" = 1 ] && alive=yes || alive='**no**'
         echo -n "| $3 | $(number callers) | $(number killed) | $(number made) | $(number refused) | $alive | "
@@ -34,7 +30,7 @@ row() { # EXAMPLE COUNT WAIT
         echo -n "$found "
     fi
     echo "$(number rounds) | $(number changed) | $(number ended) | $(number early) |"
-    kill $!
+    end $!
 }
 
 waits='poll ppoll select epoll_wait nanosleep nanosleep_rest clock_nanosleep read recvfrom'
@@ -45,5 +41,5 @@ echo
 echo '| wait | calls | made | no thread to borrow | refused otherwise | median, us | longest, us | runs on | waits | changed | ended with EINTR | too early |'
 echo '|---|--:|--:|--:|--:|--:|--:|---|--:|--:|--:|--:|'
 for wait in $waits; do row storm "$calls" $wait; done
-touch "$folder/errors"
-sort "$folder/errors" | uniq -c >&2
+touch "$work/errors"
+sort "$work/errors" | uniq -c >&2
