@@ -7,14 +7,12 @@
 #
 # It needs gcc, musl-gcc (musl-tools) and valgrind. If a program is missing, it is left out, and a line says so.
 set -u
-here=$(cd "$(dirname "$0")" && pwd)
-bin=$(cd "${1:-target/release}" && pwd)
-source=$here/../../crates/inside/tests/programs/busy.c
-work=$(mktemp -d)
+. "$(dirname "$0")/../lib.sh"
+locate "${1:-}"
+source=$root/crates/inside/tests/programs/busy.c
 # A pipe that is open and stays empty: the programs read from it.
 mkfifo "$work/input"
 exec 9<>"$work/input"
-trap 'rm -rf "$work"' EXIT
 failed=0
 
 # refused NAME COMMAND...: starts the program, and tries to attach.
@@ -24,13 +22,12 @@ refused() {
     "$@" <&9 >/dev/null 2>&1 &
     pid=$!
     sleep 2
-    said=$("$bin/allocanary" record --attach $pid --for 1s -o "$work/traces" 2>&1)
+    said=$("$allocanary" record --attach $pid --for 1s -o "$work/traces" 2>&1)
     code=$?
     kill -0 $pid 2>/dev/null || said="$said (THE PROGRAM HAS ENDED)" failed=1
     [ $code = 2 ] || said="$said (THE CODE IS $code)" failed=1
     echo "$name: $said" | sed "s|/proc/$pid/|/proc/PID/|g; s/process $pid/process PID/; s|$work/||g"
-    kill $pid 2>/dev/null
-    wait $pid 2>/dev/null
+    end $pid
 }
 # built NAME COMPILER FLAGS...
 built() {
@@ -45,6 +42,6 @@ built static gcc -static && refused static "$work/static"
 built musl-static musl-gcc -static && refused musl-static "$work/musl-static"
 built musl musl-gcc && refused musl "$work/musl"
 built asan gcc -fsanitize=address && refused asan "$work/asan"
-refused linked-in "$bin/allocanary" node --listen 127.0.0.1:0
+refused linked-in "$allocanary" node --listen 127.0.0.1:0
 built plain gcc && command -v valgrind >/dev/null && refused valgrind valgrind "$work/plain"
 exit $failed

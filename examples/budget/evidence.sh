@@ -9,53 +9,48 @@
 # the same time. The recorder counts them, without the JVM's own memory and without Python's small objects. `peak` is the highest resident
 # memory of one run without a limit.
 set -euo pipefail
-cd "$(dirname "$0")/../.."
-repeats=${1:-20}
-only=${2:-}
-preloads=${PRELOADS:-target/release}
-[ -n "${PRELOADS:-}" ] || cargo build --release --quiet --locked --workspace --bins --features prometheus,leaks
-preloads=$(realpath "$preloads")
-here=$PWD/examples/budget
-out=$(mktemp -d)
+. "$(dirname "$0")/../lib.sh"
 # shellcheck source=group.sh
 . "$here/group.sh"
-trap 'end_group; rm -rf "$out"' EXIT
-cc -O2 -pthread -o "$out/bursts" "$here/bursts.c"
-cc -O2 -pthread -o "$out/cache" "$here/cache.c"
-c++ -std=c++17 -O2 -pthread -o "$out/documents" "$here/documents.cpp"
-rustc --edition 2021 -O -o "$out/tables" "$here/tables.rs"
-javac -d "$out" "$here/Compressors.java"
+needs cc c++ rustc python3 java javac
+[ -n "${PRELOADS:-}" ] || build
+locate "${PRELOADS:-}"
+repeats=${1:-20}
+only=${2:-}
+cc -O2 -pthread -o "$work/bursts" "$here/bursts.c"
+cc -O2 -pthread -o "$work/cache" "$here/cache.c"
+c++ -std=c++17 -O2 -pthread -o "$work/documents" "$here/documents.cpp"
+rustc --edition 2021 -O -o "$work/tables" "$here/tables.rs"
+javac -d "$work" "$here/Compressors.java"
 python=$(python3 -c 'import sys; print(sys.executable)')
 java=$(realpath "$(command -v java)")
 
 # Columns: name; preload, and a setting of both runs; limit in MiB; command.
 rows=(
-    "C, bursts in 16 threads|jemalloc|104|$out/bursts 64 4 2"
-    "C, bursts in 16 threads|mimalloc|104|$out/bursts 64 4 2"
-    "C, bursts in 16 threads|system|104|$out/bursts 64 4 2"
-    "C, bursts in 16 threads|system trim_threshold=131072|104|$out/bursts 64 4 2"
-    "C, a cache built anew|jemalloc|96|$out/cache 32 12 8"
-    "C++, an index of documents|jemalloc|44|$out/documents"
-    "Rust, tables|system|96|$out/tables 50000 10 8"
+    "C, bursts in 16 threads|jemalloc|104|$work/bursts 64 4 2"
+    "C, bursts in 16 threads|mimalloc|104|$work/bursts 64 4 2"
+    "C, bursts in 16 threads|system|104|$work/bursts 64 4 2"
+    "C, bursts in 16 threads|system trim_threshold=131072|104|$work/bursts 64 4 2"
+    "C, a cache built anew|jemalloc|96|$work/cache 32 12 8"
+    "C++, an index of documents|jemalloc|44|$work/documents"
+    "Rust, tables|system|96|$work/tables 50000 10 8"
     "python3, answers of growing size|system|112|$python $here/blobs.py"
-    "java, compressors|system|176|$java -Xmx24m -Xshare:auto -XX:TieredStopAtLevel=1 -cp $out Compressors"
+    "java, compressors|system|176|$java -Xmx24m -Xshare:auto -XX:TieredStopAtLevel=1 -cp $work Compressors"
 )
 
 # Runs a program in the group, in a separate shell. Adds a line to a file: `lived` with the budget's count of purges, or `killed`.
 once() { # PRELOAD SETTINGS FILE COMMAND...
     local code=0 preload=$1 settings=$2 file=$3
     shift 3
-    rm -f "$out/proof"
-    { sh -c 'echo $$ >"$0/cgroup.procs" && exec env "$@"' "$folder" LD_PRELOAD="$preloads/preload-$preload" \
-        ALLOCANARY_PRELOAD="$settings" ALLOCANARY_PROOF="$out/proof" "$@" </dev/null >/dev/null 2>"$out/errors"; } 2>/dev/null || code=$?
+    rm -f "$work/proof"
+    { sh -c 'echo $$ >"$0/cgroup.procs" && exec env "$@"' "$folder" LD_PRELOAD="$bin/preload-$preload" \
+        ALLOCANARY_PRELOAD="$settings" ALLOCANARY_PROOF="$work/proof" "$@" </dev/null >/dev/null 2>"$work/errors"; } 2>/dev/null || code=$?
     case $code in
-        0) echo "lived $(tail -n 1 "$out/proof" | { grep -o '"purges":[0-9]*' || true; } | tr -dc '0-9')" >>"$file" ;;
+        0) echo "lived $(tail -n 1 "$work/proof" | { grep -o '"purges":[0-9]*' || true; } | tr -dc '0-9')" >>"$file" ;;
         137) echo killed >>"$file" ;;
-        *) echo "$preload $settings: $*: exit code $code" >&2; cat "$out/errors" >&2; exit 1 ;;
+        *) echo "$preload $settings: $*: exit code $code" >&2; cat "$work/errors" >&2; exit 1 ;;
     esac
 }
-mib() { awk '{ printf "%.0f", $1 / 1048576 }'; }
-median() { sort -n | awk '{ all[NR] = $1 } END { if (NR) print all[int((NR + 1) / 2)]; else print "-" }'; }
 
 echo "| program | preload | limit, MiB | live | peak, no limit | killed without | killed with | purges |"
 echo "|---|---|--:|--:|--:|--:|--:|--:|"
@@ -64,22 +59,22 @@ for row in "${rows[@]}"; do
     [[ "$name $preload" == *$only* ]] || continue
     read -r preload setting <<<"$preload"
     read -ra words <<<"$command"
-    rm -rf "$out/traces" "$out"/*.runs
-    "$preloads/allocanary" record --stack-sample off -o "$out/traces" -- "${words[@]}" </dev/null >/dev/null 2>"$out/errors" ||
-        { cat "$out/errors" >&2; exit 1; }
-    live=$(for trace in "$out"/traces/*.trace; do "$preloads/allocanary" report "$trace"; done |
+    rm -rf "$work/traces" "$work"/*.runs
+    "$allocanary" record --stack-sample off -o "$work/traces" -- "${words[@]}" </dev/null >/dev/null 2>"$work/errors" ||
+        { cat "$work/errors" >&2; exit 1; }
+    live=$(for trace in "$work"/traces/*.trace; do "$allocanary" report "$trace"; done |
         awk '$1 == "live" { mib = $3 == "MiB" ? $2 : $3 == "GiB" ? $2 * 1024 : 0; if (mib > most) most = mib } END { printf "%.0f", most }')
     limited max
-    peak=$(LD_PRELOAD="$preloads/preload-$preload" ALLOCANARY_PRELOAD="$setting" "$python" -c 'import os, sys
+    peak=$(mib "$(LD_PRELOAD="$bin/preload-$preload" ALLOCANARY_PRELOAD="$setting" "$python" -c 'import os, sys
 to_nothing = [(os.POSIX_SPAWN_OPEN, number, "/dev/null", os.O_RDWR, 0) for number in (0, 1)]
 child = os.posix_spawn(sys.argv[1], sys.argv[1:], {**os.environ}, file_actions=to_nothing)
-print(os.wait4(child, 0)[2].ru_maxrss * 1024)' "$(command -v "${words[0]}")" "${words[@]:1}" | mib)
+print(os.wait4(child, 0)[2].ru_maxrss * 1024)' "$(command -v "${words[0]}")" "${words[@]:1}")" 0)
     limited $((limit << 20))
     for _ in $(seq "$repeats"); do
-        once "$preload" "$setting" "$out/without.runs" "${words[@]}"
-        once "$preload" "memory_budget=container${setting:+,$setting}" "$out/with.runs" "${words[@]}"
+        once "$preload" "$setting" "$work/without.runs" "${words[@]}"
+        once "$preload" "memory_budget=container${setting:+,$setting}" "$work/with.runs" "${words[@]}"
     done
     echo "| $name | $preload${setting:+, \`$setting\`} | $limit | $live | $peak |" \
-        "$(grep -c killed "$out/without.runs" || true) of $repeats | $(grep -c killed "$out/with.runs" || true) of $repeats |" \
-        "$(grep lived "$out/with.runs" | cut -d' ' -f2 | median) |"
+        "$(grep -c killed "$work/without.runs" || true) of $repeats | $(grep -c killed "$work/with.runs" || true) of $repeats |" \
+        "$(grep lived "$work/with.runs" | cut -d' ' -f2 | median) |"
 done

@@ -7,42 +7,40 @@
 #
 # PRELOADS is a folder that has the preloads; without it they are built.
 set -euo pipefail
-cd "$(dirname "$0")/../.."
+. "$(dirname "$0")/../lib.sh"
+needs cc
+[ -n "${PRELOADS:-}" ] || build
+bin=$(realpath -m "${PRELOADS:-$root/target/release}")
+[ -e "$bin/preload-jemalloc" ] || fail "wanted the preloads in $bin, found none: set PRELOADS to their folder"
 repeats=${1:-5}
-preloads=${PRELOADS:-target/release}
-[ -n "${PRELOADS:-}" ] || cargo build --release --quiet --locked --workspace --bins --features prometheus,leaks
-preloads=$(realpath "$preloads")
-out=$(mktemp -d)
-trap 'rm -rf "$out"' EXIT
-cc -O2 -pthread -o "$out/bursts" examples/budget/bursts.c
+cc -O2 -pthread -o "$work/bursts" "$here/bursts.c"
 TIMEFORMAT='%U %S %R'
 
 # Adds to one file a line with the processor time and the elapsed time in seconds, and to another file the count of purges.
 once() { # PRELOAD SETTINGS FILE WORDS...
-    rm -f "$out/proof"
+    rm -f "$work/proof"
     local preload=$1 settings=$2 file=$3
     shift 3
-    { time LD_PRELOAD="$preloads/preload-$preload" ALLOCANARY_PRELOAD="$settings" ALLOCANARY_PROOF="$out/proof" \
-        "$out/bursts" "$@" >/dev/null 2>&1; } 2>"$out/time"
-    awk '{ print $1 + $2, $3 }' "$out/time" >>"$file"
-    tail -n 1 "$out/proof" | { grep -o '"purges":[0-9]*' || true; } | tr -dc '0-9\n' >>"$file.purges"
+    { time LD_PRELOAD="$bin/preload-$preload" ALLOCANARY_PRELOAD="$settings" ALLOCANARY_PROOF="$work/proof" \
+        "$work/bursts" "$@" >/dev/null 2>&1; } 2>"$work/time"
+    awk '{ print $1 + $2, $3 }' "$work/time" >>"$file"
+    tail -n 1 "$work/proof" | { grep -o '"purges":[0-9]*' || true; } | tr -dc '0-9\n' >>"$file.purges"
 }
-median() { sort -n | awk '{ all[NR] = $1 } END { if (NR) print all[int((NR + 1) / 2)]; else print "-" }'; }
 
 echo "| live, MiB of 256 | allocator | processor time | more, of one processor | purges |"
 echo "|---|---|--:|--:|--:|"
 for shape in "8 3000 240" "4 6000 246" "24 300 220"; do
     read -r burst rounds stays <<<"$shape"
     for preload in system jemalloc mimalloc; do
-        rm -f "$out"/*.runs*
+        rm -f "$work"/*.runs*
         for _ in $(seq "$repeats"); do
-            once "$preload" "" "$out/without.runs" "$burst" "$rounds" "$stays"
-            once "$preload" memory_budget=256MiB "$out/with.runs" "$burst" "$rounds" "$stays"
+            once "$preload" "" "$work/without.runs" "$burst" "$rounds" "$stays"
+            once "$preload" memory_budget=256MiB "$work/with.runs" "$burst" "$rounds" "$stays"
         done
-        without=$(cut -d' ' -f1 "$out/without.runs" | median)
-        more=$(awk -v without="$without" '{ print ($1 - without) / $2 }' "$out/with.runs" | median)
-        with=$(cut -d' ' -f1 "$out/with.runs" | median)
+        without=$(cut -d' ' -f1 "$work/without.runs" | median)
+        more=$(awk -v without="$without" '{ print ($1 - without) / $2 }' "$work/with.runs" | median)
+        with=$(cut -d' ' -f1 "$work/with.runs" | median)
         echo "| $stays to $((stays + burst)) | $preload | $(awk -v a="$with" -v b="$without" 'BEGIN { printf "%.2fx", a / b }') |" \
-            "$(awk -v a="$more" 'BEGIN { printf "%.0f %%", a * 100 }') | $(median <"$out/with.runs.purges") |"
+            "$(awk -v a="$more" 'BEGIN { printf "%.0f %%", a * 100 }') | $(median <"$work/with.runs.purges") |"
     done
 done

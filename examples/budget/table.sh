@@ -9,46 +9,45 @@
 #
 # A second table compares the rounds per second in a group with twice the limit, where no run is killed without a budget.
 set -euo pipefail
-cd "$(dirname "$0")/../.."
+. "$(dirname "$0")/../lib.sh"
+# shellcheck source=group.sh
+. "$here/group.sh"
+needs cc
+[ -n "${PRELOADS:-}" ] || build
+bin=$(realpath -m "${PRELOADS:-$root/target/release}")
+[ -e "$bin/preload-jemalloc" ] || fail "wanted the preloads in $bin, found none: set PRELOADS to their folder"
 repeats=${1:-5}
 limit=${2:-208}
-preloads=${PRELOADS:-target/release}
-[ -n "${PRELOADS:-}" ] || cargo build --release --quiet --locked --workspace --bins --features prometheus,leaks
-out=$(mktemp -d)
-cc -O2 -pthread -o "$out/bursts" examples/budget/bursts.c
+cc -O2 -pthread -o "$work/bursts" "$here/bursts.c"
 
-# shellcheck source=group.sh
-. examples/budget/group.sh
-trap 'end_group; rm -rf "$out"' EXIT
 
 # Runs the program once in the group, in a separate shell. Adds a line to a file: `killed`, or the program's output. Adds the budget's
 # counts to another file.
 once() {
     local code=0
-    rm -f "$out/proof"
-    { sh -c 'echo $$ >"$0/cgroup.procs" && exec env "$@"' "$folder" LD_PRELOAD="$(realpath "$preloads")/preload-$1" ALLOCANARY_PRELOAD="$2" \
-        ALLOCANARY_PROOF="$out/proof" "$out/bursts" 128 6 16 >"$out/said" 2>>"$out/errors"; } 2>/dev/null || code=$?
+    rm -f "$work/proof"
+    { sh -c 'echo $$ >"$0/cgroup.procs" && exec env "$@"' "$folder" LD_PRELOAD="$bin/preload-$1" ALLOCANARY_PRELOAD="$2" \
+        ALLOCANARY_PROOF="$work/proof" "$work/bursts" 128 6 16 >"$work/said" 2>>"$work/errors"; } 2>/dev/null || code=$?
     case $code in
-        0) cat "$out/said" >>"$3" ;;
+        0) cat "$work/said" >>"$3" ;;
         137) echo killed >>"$3" ;;
-        *) echo "$1 $2: exit code $code" >&2; cat "$out/errors" >&2; exit 1 ;;
+        *) echo "$1 $2: exit code $code" >&2; cat "$work/errors" >&2; exit 1 ;;
     esac
-    tail -n 1 "$out/proof" | { grep -o '"purges":[0-9]*' || true; } | tr -dc '0-9\n' >>"$3.purges"
+    tail -n 1 "$work/proof" | { grep -o '"purges":[0-9]*' || true; } | tr -dc '0-9\n' >>"$3.purges"
 }
 lived() { grep -v killed "$1" || true; }
-median() { sort -n | awk '{ all[NR] = $1 } END { if (NR) print all[int((NR + 1) / 2)]; else print "-" }'; }
 
 # Allocator and further settings. glibc keeps the tops of other threads' arenas, which no call gives back. `tuned` has fewer arenas.
 rows=(system: system:tuned jemalloc: mimalloc:)
 
 round() {
     limited $(($1 << 20))
-    rm -f "$out"/*.runs*
+    rm -f "$work"/*.runs*
     for _ in $(seq "$repeats"); do
         for row in "${rows[@]}"; do
             allocator=${row%%:*} settings=${row#*:}
-            once "$allocator" "$settings" "$out/$row.without.runs"
-            once "$allocator" "$settings,memory_budget=container" "$out/$row.with.runs"
+            once "$allocator" "$settings" "$work/$row.without.runs"
+            once "$allocator" "$settings,memory_budget=container" "$work/$row.with.runs"
         done
     done
     echo
@@ -58,14 +57,14 @@ round() {
     echo "|---|--:|--:|--:|--:|--:|--:|--:|"
     for row in "${rows[@]}"; do
         for arm in without with; do
-            file=$out/$row.$arm.runs
+            file=$work/$row.$arm.runs
             declare "killed_$arm=$(grep -c killed "$file" || true) of $repeats"
             declare "speed_$arm=$(lived "$file" | cut -d' ' -f2 | median)"
         done
-        peak=$(lived "$out/$row.with.runs" | cut -d' ' -f3 | median)
+        peak=$(lived "$work/$row.with.runs" | cut -d' ' -f3 | median)
         ratio=$(awk -v a="$speed_with" -v b="$speed_without" 'BEGIN { if (a > 0 && b > 0) printf "%.2fx", a / b; else print "-" }')
         echo "| ${row%:} | $killed_without | $killed_with | $speed_without | $speed_with | $ratio | $peak |" \
-            "$(median <"$out/$row.with.runs.purges") |"
+            "$(median <"$work/$row.with.runs.purges") |"
     done
 }
 round "$limit"

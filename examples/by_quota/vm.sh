@@ -19,17 +19,15 @@
 #   | 300000 100000, below 100000 100000 | 32 | 1 |
 #   | 200000 100000, below 300000 100000 | 32 | 2 |
 set -euo pipefail
-cd "$(dirname "$0")/../.."
+. "$(dirname "$0")/../lib.sh"
+cd "$root"
 cpus=${1:-8}
-cargo build --release --quiet --bins
-cargo build --release --quiet --example cell-by-quota
-payload=$(mktemp -d)
-trap 'rm -rf "$payload"' EXIT
+build --example cell-by-quota
 for program in cell-jemalloc examples/cell-by-quota; do
     # Without the lines for debuggers, which would only use the guest's memory.
-    strip target/release/$program -o "$payload/${program##*/}" 2>/dev/null || cp target/release/$program "$payload"
+    strip target/release/$program -o "$work/${program##*/}" 2>/dev/null || cp target/release/$program "$work"
 done
-cat >"$payload/table.sh" <<'GUEST'
+cat >"$work/table.sh" <<'GUEST'
 cd /payload
 root=/sys/fs/cgroup
 under() { sh -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$@"; }
@@ -57,4 +55,4 @@ nested "100000 100000" "max 100000"
 nested "100000 100000" "300000 100000"
 nested "300000 100000" "200000 100000"
 GUEST
-examples/vm/boot.sh "$cpus" 1G "$payload" "sh table.sh"
+examples/vm/boot.sh "$cpus" 1G "$work" "sh table.sh"

@@ -1,4 +1,4 @@
-#!/bin/sh
+#!/usr/bin/env bash
 # Does the peak of a replay compare with that of the program? Records three programs of many threads, runs each under twelve
 # candidates, replays its trace under the same, and prints both side by side. The table of peaks of docs/traces.md comes from here:
 #
@@ -9,14 +9,17 @@
 # In the root of a clone of allocanary. TEST-STRESS.C is test/test-stress.c of mimalloc's sources (`apt-get source mimalloc`). Needs cc,
 # c++ and rustc. Rows and ranges are in OUT/PROGRAM.
 set -eu
-out=${1:?wanted a new folder for the results}
-stress=${2:?wanted the path of test-stress.c}
+. "$(dirname "$0")/../lib.sh"
+[ $# -ge 2 ] || fail "wanted a new folder for the results and the path of test-stress.c, found $# words"
+needs allocanary cc c++ rustc
+out=$1
+stress=$2
 repeats=${3:-10}
 programs=examples/programs
+at_end() { rm -f mstress handover-cpp handover-rs; }
 cc -O2 -pthread -DUSE_STD_MALLOC -DNDEBUG "$stress" -o mstress
 c++ -O2 -pthread $programs/handover.cpp -o handover-cpp
 rustc -O $programs/handover.rs -o handover-rs
-trap 'rm -f mstress handover-cpp handover-rs' EXIT
 verify() {
     name=$1
     shift

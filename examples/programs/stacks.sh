@@ -4,27 +4,21 @@
 #
 #   examples/programs/stacks.sh target/release/preload-record        # in this repository: git reads its history
 set -euo pipefail
+. "$(dirname "$0")/../lib.sh"
+needs git redis-server redis-cli redis-benchmark /usr/bin/python3
 recorder=$(realpath "${1:?wanted the path of preload-record}")
 repeats=${REPEATS:-5}
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+port=$(free_port)
 
-# Milliseconds of user and system time of one process.
-ticks() { awk -v hz="$(getconf CLK_TCK)" '{ print int(($14 + $15) * 1000 / hz) }' "/proc/$1/stat"; }
-
-ended() { # NAME=VALUE... PROGRAM ARGS
-    local TIMEFORMAT='%U %S'
-    { time env "$@" >/dev/null 2>&1; } 2>&1 | awk '{ print int(($1 + $2) * 1000) }'
-}
+ended() { cpu_ms env "$@"; } # NAME=VALUE... PROGRAM ARGS
 
 served() { # NAME=VALUE...
-    env "$@" redis-server --port 7931 --save '' --dir "$folder" >/dev/null 2>&1 &
+    env "$@" redis-server --port "$port" --save '' --dir "$work" >/dev/null 2>&1 &
     local server=$!
-    until redis-cli -p 7931 ping >/dev/null 2>&1; do sleep 0.1; done
-    redis-benchmark -p 7931 -P 8 -n 300000 -r 50000 -d 200 -t set,lpush -q >/dev/null
-    ticks $server
-    redis-cli -p 7931 shutdown nosave >/dev/null 2>&1 || true
-    wait $server || true
+    ready $server redis-cli -p "$port" ping
+    redis-benchmark -p "$port" -P 8 -n 300000 -r 50000 -d 200 -t set,lpush -q >/dev/null
+    cpu_ms_of $server
+    end $server
 }
 
 row() { # NAME FUNCTION PROGRAM ARGS
@@ -33,12 +27,14 @@ row() { # NAME FUNCTION PROGRAM ARGS
     declare -A best=()
     for _ in $(seq "$repeats"); do
         for stacks in plain 0 10 1; do
-            mkdir -p "$folder/traces" && rm -f "$folder"/traces/*
+            mkdir -p "$work/traces" && rm -f "$work"/traces/*
             local recording=()
             [ $stacks = plain ] ||
-                recording=("LD_PRELOAD=$recorder" "ALLOCANARY_RECORD=$folder/traces" "ALLOCANARY_RECORD_STACK_SAMPLE=$stacks")
+                recording=("LD_PRELOAD=$recorder" "ALLOCANARY_RECORD=$work/traces" "ALLOCANARY_RECORD_STACK_SAMPLE=$stacks")
             local spent
-            spent=$($run "${recording[@]}" "$@")
+            # Not in $(...), where the end of the script would not find the server.
+            $run "${recording[@]}" "$@" >"$work/spent"
+            spent=$(cat "$work/spent")
             [ "${best[$stacks]:-999999999}" -le "$spent" ] || best[$stacks]=$spent
         done
     done

@@ -1,4 +1,4 @@
-#!/bin/sh
+#!/usr/bin/env bash
 # How much memory do well-known programs use under each allocator? Runs thirteen programs under the eight default
 # candidates and prints a Markdown table. The table of docs/programs.md comes from here:
 #
@@ -9,7 +9,10 @@
 # PostgreSQL refuses that. A program that has rows in OUT is not run again. A program that could not be run has no row; the reason is on
 # standard error.
 set -eu
-out=${1:?wanted a folder for the results}
+. "$(dirname "$0")/../lib.sh"
+[ $# -ge 1 ] || fail "wanted a folder for the results, found none"
+needs allocanary python3 c++ rustc
+out=$1
 mkdir -p "$out/bin"
 programs=examples/programs
 

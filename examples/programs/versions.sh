@@ -8,29 +8,30 @@
 #
 # In the root of a clone of allocanary. Needs redis, jq, c++ and rustc; gperftools' library (Debian: libtcmalloc-minimal4) for its row.
 set -euo pipefail
+. "$(dirname "$0")/../lib.sh"
+needs redis-server redis-benchmark jq c++ rustc
+locate
 out=${1:?wanted a new folder for the results}
 repeats=${2:-5}
-command=$(realpath "${ALLOCANARY:-target/release/allocanary}")
-programs=$(realpath "$(dirname "$0")")
 mkdir -p "$out/bin" && out=$(realpath "$out")
 versions=(mimalloc@1.7.5 mimalloc@2.2.5 mimalloc@3.3.2 jemalloc@5.2.1 jemalloc@5.3.0 jemalloc@5.3.1 snmalloc@0.7.6 rpmalloc@1.4.3)
-"$command" build "${versions[@]}" >/dev/null
+"$allocanary" build "${versions[@]}" >/dev/null
 candidates=(system "${versions[@]}")
 # A setting of each family. The process reads it back.
 candidates+=(mimalloc@3.3.2:allow_thp=0 jemalloc@5.3.1:narenas=1)
-! "$command" list allocators | grep -q tcmalloc_minimal ||
+! "$allocanary" list allocators | grep -q tcmalloc_minimal ||
     candidates+=(tcmalloc_minimal tcmalloc_minimal:aggressive_decommit=true)
-c++ -O2 -pthread "$programs/threads.cpp" -o "$out/bin/threads-cpp"
-rustc -O "$programs/threads.rs" -o "$out/bin/threads-rs"
+c++ -O2 -pthread "$here/threads.cpp" -o "$out/bin/threads-cpp"
+rustc -O "$here/threads.rs" -o "$out/bin/threads-rs"
 seq 200000 | jq -c '{id: ., tags: ["a", "b"]}' | jq -sc . >"$out/rows.json"
 
 of() { # TITLE NAME METRIC FLAGS AND PROGRAM
     local title=$1 name=$2 metric=$3
     shift 3
-    "$command" run --out-dir "$out/$name" --repeats "$repeats" --any-output --candidates "${candidates[@]}" "$@" >"$out/$name.txt" || true
+    "$allocanary" run --out-dir "$out/$name" --repeats "$repeats" --any-output --candidates "${candidates[@]}" "$@" >"$out/$name.txt" || true
     printf '| %s |' "$title"
     for candidate in "${candidates[@]}"; do
-        "$command" report "$out/$name" --format json |
+        "$allocanary" report "$out/$name" --format json |
             jq -r --arg candidate "$candidate" --arg metric "$metric" '
                 .panels[0].candidates[] | select(.candidate == $candidate).points[0].metrics[$metric].median / 1048576 * 10 | round / 10' |
             awk '{ printf " %s |", $0 }'
@@ -46,7 +47,7 @@ print(len([json.loads(row) for row in rows[::4]]))"
 of jq jq peak --stdin "$out/rows.json" -- jq 'map(.tags) | length'
 of 'C++, 32 threads' threads-cpp peak -- "$out/bin/threads-cpp"
 of 'Rust, 32 threads' threads-rs peak -- "$out/bin/threads-rs"
-of redis-server redis resident --program "$programs/redis.toml"
+of redis-server redis resident --program "$here/redis.toml"
 
 printf '\n| candidate | version | rows | proven |\n|---|---|--:|--:|\n'
 cat "$out"/*/samples.jsonl | jq -rs '

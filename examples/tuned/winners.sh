@@ -1,4 +1,4 @@
-#!/bin/sh
+#!/usr/bin/env bash
 # Which settings win, workload by workload, on hosts of 4 and of 40 cores? Runs `allocanary tune` on each, one after the
 # other, and prints a Markdown table. The table of docs/tuning.md comes from here:
 #
@@ -7,7 +7,10 @@
 # A search whose answer is in OUT is not run again: the answer is read from OUT/NAME/answer.txt. "load" is the number of tasks that wanted
 # to run at the end of a search, including those of the search.
 set -eu
-out=${1:?wanted a folder for the results}
+. "$(dirname "$0")/../lib.sh"
+[ $# -ge 1 ] || fail "wanted a folder for the results, found none"
+needs allocanary
+out=$1
 budget=${2:-2m}
 mkdir -p "$out"
 

@@ -27,6 +27,7 @@
 # Exit code 77 where one of them is missing. Emulated processors (tcg) are many times slower, and 40 of them take half a
 # minute to start.
 set -euo pipefail
+. "$(dirname "$0")/../lib.sh"
 
 [ $# -ge 4 ] || { sed -n '2,/^set -e/ s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 cpus=$1 memory=$2 payload=$3
@@ -40,40 +41,38 @@ arch=${ARCH:-$(uname -m)}
 case $arch in
 x86_64) package=x86 machine=(-machine pc) lines=(ttyS0 ttyS1) more=no_timer_check ;;
 aarch64) package=arm machine=(-machine virt,gic-version=3) lines=(ttyAMA0 ttyS0) more='' ;;
-*) echo "boot.sh: ARCH: wanted x86_64 or aarch64, found $arch" >&2; exit 2 ;;
+*) fail "ARCH: wanted x86_64 or aarch64, found $arch" ;;
 esac
 command -v "qemu-system-$arch" >/dev/null || skip "qemu is not installed (apt-get install qemu-system-$package)"
 newest() { ls -t /boot/vmlinuz-* 2>/dev/null | head -n 1; }
 kernel=${KERNEL:-$(newest)}
 [ -r "$kernel" ] || skip "no kernel to boot: wanted \$KERNEL or /boot/vmlinuz-*, found '$kernel'"
 
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-root=$work/root
+system=$work/root
 if [ -n "${ROOT:-}" ]; then
-    cp -a "$ROOT" "$root"
-    [ -x "$root/bin/busybox" ] || { echo "boot.sh: ROOT: wanted $ROOT/bin/busybox, a static one (package busybox-static)" >&2; exit 2; }
-    mkdir -p "$root"/{proc,sys,dev,tmp,etc}
+    cp -a "$ROOT" "$system"
+    [ -x "$system/bin/busybox" ] || fail "ROOT: wanted $ROOT/bin/busybox, a static one (package busybox-static)"
+    mkdir -p "$system"/{proc,sys,dev,tmp,etc}
 else
-    mkdir -p "$root"/{bin,proc,sys,dev,tmp,etc,lib64}
-    cp -L "$busybox" "$root/bin/busybox"
+    mkdir -p "$system"/{bin,proc,sys,dev,tmp,etc,lib64}
+    cp -L "$busybox" "$system/bin/busybox"
 fi
-cp -RL "$payload" "$root/payload"
+cp -RL "$payload" "$system/payload"
 # The files that the loader would find on this host, at the same paths in the guest.
 libraries() {
-    find "$root/payload" -type f -perm -100 -exec ldd {} \; 2>/dev/null |
+    find "$system/payload" -type f -perm -100 -exec ldd {} \; 2>/dev/null |
         sed -n 's,^[^/]*\(/[^ :]*\) (0x.*,\1,p' | sort -u
 }
 [ -n "${ROOT:-}" ] || libraries | while read -r library; do
-    mkdir -p "$root$(dirname "$library")"
-    cp -L "$library" "$root$library"
+    mkdir -p "$system$(dirname "$library")"
+    cp -L "$library" "$system$library"
 done
-printf '%s\n' "$*" >"$root/command"
-cat >"$root/init" <<INIT
+printf '%s\n' "$*" >"$system/command"
+cat >"$system/init" <<INIT
 #!/bin/busybox sh
 line=${lines[1]}
 INIT
-cat >>"$root/init" <<'INIT'
+cat >>"$system/init" <<'INIT'
 # Programs that are in the root already are not replaced.
 /bin/busybox mkdir -p /busybox
 /bin/busybox --install -s /busybox
@@ -95,8 +94,8 @@ stty -F /dev/$line cooked
 sync
 reboot -f
 INIT
-chmod +x "$root/init"
-(cd "$root" && find . | "$busybox" cpio -o -H newc 2>/dev/null | gzip -1) >"$work/initramfs"
+chmod +x "$system/init"
+(cd "$system" && find . | "$busybox" cpio -o -H newc 2>/dev/null | gzip -1) >"$work/initramfs"
 
 status=0
 # no_timer_check: on a busy host the kernel would find that its emulated timer does not tick, and give up.

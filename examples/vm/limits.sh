@@ -13,17 +13,16 @@
 #   holds: a kill for memory is a row: "error":{"kind":"out_of_memory","text":"killed by the kernel for memory: it needs [...]
 #   holds: no group is left behind
 set -euo pipefail
-cd "$(dirname "$0")/../.."
-cargo build --release --quiet --bins
-payload=$(mktemp -d)
-trap 'rm -rf "$payload"' EXIT
+. "$(dirname "$0")/../lib.sh"
+cd "$root"
+build
 for program in allocanary {cell,preload}-{system,jemalloc}; do
     # Without the lines for debuggers, which would only use the guest's memory.
-    strip "target/release/$program" -o "$payload/$program" 2>/dev/null || cp "target/release/$program" "$payload"
+    strip "target/release/$program" -o "$work/$program" 2>/dev/null || cp "target/release/$program" "$work"
 done
 # busybox is static: a program that is preloaded needs a shell of this host.
-cp -L "$(command -v sh)" "$payload/shell"
-cat >"$payload/limits.sh" <<'GUEST'
+cp -L "$(command -v sh)" "$work/shell"
+cat >"$work/limits.sh" <<'GUEST'
 set -eu
 cd /payload
 root=/sys/fs/cgroup
@@ -72,4 +71,4 @@ left=$(find $root -name 'allocanary-*' | wc -l)
 [ "$left" = 0 ] || fails "no group is left behind: $left"
 holds "no group is left behind"
 GUEST
-examples/vm/boot.sh 2 1500M "$payload" "sh limits.sh"
+examples/vm/boot.sh 2 1500M "$work" "sh limits.sh"
