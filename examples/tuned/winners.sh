@@ -37,8 +37,8 @@ search() {
     else
         before=$(part "$answer" ' instead of ([0-9.]+ [KMG]iB), [-+]?[0-9]')
         after=$(part "$answer" ' instead of [^ ]+: resident ([0-9.]+ [KMG]iB) instead')
-        saved=$(part "$answer" ' instead of [0-9.]+ [KMG]iB, ([-+0-9.]+ % \(95 % interval [^)]*\)|[^ ]+ % )')
-        saved=$(echo "$saved" | sed -E 's/\(95 % interval (.*) to (.*)\)/[\1, \2]/')
+        saved=$(part "$answer" ' instead of [0-9.]+ [KMG]iB, ([^ ]+ % \[[^]]*\]|[^ ]+ %)')
+        saved=$(echo "$saved" | sed -E 's/\[(.*), (.*)\]/[\1 %, \2 %]/')
         cost="$(part "$answer" 'Its throughput: ([-+0-9.]+ %|[0-9.]+x)') | $(part "$answer" 'Its p99: ([-+0-9.]+ %|[0-9.]+x)')"
         row="\`$use\` | $before, $after | $saved | $cost"
     fi
