@@ -86,12 +86,13 @@ end() {
     wait "$@" 2>/dev/null || true
 }
 
-# Waits until a command succeeds, for 30 s at most, while the process lives: ready PID COMMAND...
+# Waits until a command succeeds, for 30 s at most, while the process lives: ready PID COMMAND... It does not ask at once: a process
+# whose port is taken ends, and another one answers there.
 ready() {
     for _ in {1..300}; do
-        ! "${@:2}" >/dev/null 2>&1 || return 0
-        kill -0 "$1" 2>/dev/null || { echo "${0##*/}: process $1 has ended before it was ready (${*:2})" >&2; return 1; }
         sleep 0.1
+        kill -0 "$1" 2>/dev/null || { echo "${0##*/}: process $1 has ended before it was ready (${*:2})" >&2; return 1; }
+        ! "${@:2}" >/dev/null 2>&1 || return 0
     done
     echo "${0##*/}: process $1 is not ready after 30 s (${*:2})" >&2
     return 1
