@@ -106,7 +106,7 @@ func run(board *board, text []byte, started time.Time) ([]byte, error) {
 			row.Error = mismatch(asked.Settings, found)
 			row.Measured = board.measured(done, setup, found)
 			runtime.KeepAlive(ballast)
-			row.Answer.WorkerUs = time.Since(started).Microseconds()
+			row.Measured.WorkerUs = time.Since(started).Microseconds()
 		}
 	}
 	if err != nil {

@@ -23,7 +23,7 @@ fn folder() -> TempDir {
         "[[study]]\nname = 'one'\nquestion = 'Which is least?'\ncandidates = ['system', 'jemalloc']\n\
          workloads = ['{TINY}']\nthreads = [1]\nrepeats = 2\n\
          [[study]]\nname = 'small'\nquestion = 'Which is fastest?'\ncandidates = ['system', 'mimalloc']\n\
-         workloads = ['{TINY}', '{smaller}']\nthreads = [1, 2]\nrepeats = 2\nmetrics = ['per_op', 'user', 'peak']\n\
+         workloads = ['{TINY}', '{smaller}']\nthreads = [1, 2]\nrepeats = 2\nmetrics = ['per_op', 'user', 'peak_resident']\n\
          [[study.published]]\nby = 'Somebody, 1999'\nwhat = 'one operation'\nfigure = '7 ns'\n\
          [[study.full]]\nmemory = '1MiB'\nrepeats = 1\nworkloads = ['{TINY}']\n"
     );

@@ -144,7 +144,7 @@ impl Remedy {
     pub fn details(&self) -> String {
         let mut text = match &self.check {
             Some(CallCheck::Refused(why)) => return format!("{}.", in_front(why)),
-            Some(CallCheck::NotTried(why)) => format!("{} Not tried: {why}.", self.evidence),
+            Some(CallCheck::NotTried(why)) if !why.is_empty() => format!("{} Not tried: {why}.", self.evidence),
             _ => self.evidence.clone(),
         };
         if let Gives::Unknown { find_out } = &self.gives {

@@ -69,7 +69,7 @@ const PARTS: &[Part] = &[
         name: "metrics",
         table: metrics,
         names: |_| METRICS.iter().map(|metric| metric.name.to_string()).collect(),
-        used: "compare OLD NEW --metrics resident,peak_resident --gate resident=5%",
+        used: "compare OLD NEW --metrics peak_resident --gate resident=5%",
     },
     Part {
         name: "studies",

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub enum CallCheck {
     /// Everything that can be checked so allows it.
     Passed,
-    /// Something can be found out only by stopping a thread, or nothing was checked. The reason is a part of a sentence.
+    /// Something can be found out only by stopping a thread: the reason, as a part of a sentence. Without a reason nothing was checked.
     NotTried(String),
     /// It cannot be made. The reason is a part of a sentence.
     Refused(String),
@@ -28,7 +28,6 @@ impl CallChecks {
 
     /// What was found for an allocator.
     pub fn of(&self, allocator: &str) -> CallCheck {
-        let nothing = || CallCheck::NotTried("whether a thread of it can make the call was not looked at".into());
-        self.0.get(allocator).cloned().unwrap_or_else(nothing)
+        self.0.get(allocator).cloned().unwrap_or_else(|| CallCheck::NotTried(String::new()))
     }
 }

@@ -18,7 +18,8 @@ pub fn conclusion(reading: &Reading, remedies: &[Remedy]) -> String {
     let (size, call) = (OneDecimal(bytes), call_of(reading, first));
     match (&first.gives, first.who, &first.check) {
         (_, Who::OperatorNow, Some(CallCheck::NotTried(why))) => {
-            format!("{}{size} can go back, with {call}; this was not tried: {why}.", up_to(first))
+            let why = if why.is_empty() { String::new() } else { format!(": {why}") };
+            format!("{}{size} can go back, with {call}; this was not tried{why}.", up_to(first))
         }
         (Gives::Exact { .. }, Who::OperatorNow, _) => {
             format!("{size} can go back now, with {call}{}.", left(reading, bytes))
