@@ -40,6 +40,11 @@ start() {
         if [[ $word =~ ^[A-Z_][A-Z0-9_]*= ]]; then environment+=("$word"); else flags+=("$word"); fi
     done
     at=$work/$number port=$((here_port + number)) pid= others=
+    # Another measurement would get this one's load.
+    if (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; then
+        echo "port $port is taken: DOOR_PORT=NUMBER chooses other ports" >&2
+        exit 1
+    fi
     mkdir -p "$at"
     chmod 777 "$at"
     serve >"$at/log" 2>&1
