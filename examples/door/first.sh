@@ -1,19 +1,25 @@
 #!/bin/bash
 # Tries the remedy that `allocanary PROCESS` names first. For each service, an untouched twin and one instance get the same burst and
 # wait; then the first remedy is applied to the instance. Prints a row for each: the remedy, the forecast, and what it gave, less what the
-# twin lost, in MiB. A setting for the next start is tried by a third instance. Usage: examples/door/first.sh [SERVICE...], as root.
+# twin lost, in MiB; and how much of the memory is not known before it, in percent. A setting for the next start is tried by a third instance. Usage: examples/door/first.sh [SERVICE...], as root.
 # Variables: those of measure.sh, and DOOR_SCREENS (a folder: what `allocanary PROCESS` shows of each service on 80 columns).
 set -u
 . "$(dirname "$0")/lib.sh"
 [ $# -gt 0 ] || set -- $(cd "$here/services" && ls | sed 's/\.sh$//')
 
-# The first remedy that the command names for all processes of the current instance: KIND, the sum of BYTES, ID and WHO, and its lines.
+# The first remedy that the command names for all processes of the current instance: KIND, the sum of BYTES, ID and WHO, its check, and its
+# lines; and what is not known, in percent. Memory of nobody is the program's own if all heaps are divided.
 said() {
     local process
     for process in $(look); do
         "$allocanary" "$process" --json
-    done | jq -s '[.[] | .remedies[0] // {id: "nothing", who: "-", gives: {bound: "unknown"}, lines: []}] |
-        {id: .[0].id, who: .[0].who, kind: .[0].gives.bound, bytes: (map(.gives.reclaimable_bytes // 0) | add),
+    done | jq -s '
+        def divided: .heaps != [] and .problems == [] and all(.heaps[]; .sure != "not_known");
+        def unknown: ([.heaps[].parts_bytes.unknown // 0] | add // 0)
+            + (if divided then 0 else [.areas[] | select(.name == "not known") | .resident_bytes] | add // 0 end);
+        (map(.reading | unknown) | add) * 100 / (map(.reading.resident_bytes) | add) as $unknown
+        | [.[] | .remedies[0] // {id: "nothing", who: "-", gives: {bound: "unknown"}, lines: []}] |
+        {id: .[0].id, who: .[0].who, check: .[0].check, kind: .[0].gives.bound, bytes: (map(.gives.reclaimable_bytes // 0) | add), $unknown,
          lines: [.[] | .lines as $lines | $lines[] | select(.place == $lines[0].place) | .text] | unique,
          place: .[0].lines[0].place}'
 }
@@ -27,7 +33,7 @@ line() {
     esac
 }
 
-printf '| service | said first | who | before | forecast | gave |\n|---|---|---|--:|--:|--:|\n'
+printf '| service | said first | who | before | forecast | gave | not known |\n|---|---|---|--:|--:|--:|--:|\n'
 for name; do
     service "$name"
     prepare >"$work/prepare" 2>&1 || { cat "$work/prepare" >&2; continue; }
@@ -46,6 +52,7 @@ for name; do
     place=$(jq -r .place <<<"$first") who=$(jq -r .who <<<"$first")
     # An unknown forecast cannot be compared with a figure.
     [ "$(jq -r .kind <<<"$first")" = unknown ] && who="$who, not tried"
+    [ "$(jq -r .check <<<"$first")" = refused ] && who="$who, not possible"
     mapfile -t lines < <(jq -r '.lines[]' <<<"$first")
     case $who in
     operator-now)
@@ -72,7 +79,7 @@ for name; do
         ;;
     *) gave=0 ;;
     esac
-    printf '| %s | `%s` | %s | %s | %s %s | %s |\n' "$name" "$(jq -r .id <<<"$first")" "$who" "$(mib "$before")" \
-        "$(jq -r .kind <<<"$first")" "$(mib "$(jq -r .bytes <<<"$first")")" "$(mib "$gave")"
+    printf '| %s | `%s` | %s | %s | %s %s | %s | %.1f %% |\n' "$name" "$(jq -r .id <<<"$first")" "$who" "$(mib "$before")" \
+        "$(jq -r .kind <<<"$first")" "$(mib "$(jq -r .bytes <<<"$first")")" "$(mib "$gave")" "$(jq -r .unknown <<<"$first")"
     stop_all
 done
