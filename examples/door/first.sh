@@ -17,7 +17,7 @@ said() {
         def divided: .heaps != [] and .problems == [] and all(.heaps[]; .sure != "not_known");
         def unknown: ([.heaps[].parts_bytes.unknown // 0] | add // 0)
             + (if divided then 0 else [.areas[] | select(.name == "not known") | .resident_bytes] | add // 0 end);
-        (map(.reading | unknown) | add) * 100 / (map(.reading.resident_bytes) | add) as $unknown
+        ((map(.reading | unknown) | add) * 100 / (map(.reading.resident_bytes) | add)) as $unknown
         | [.[] | .remedies[0] // {id: "nothing", who: "-", gives: {bound: "unknown"}, lines: []}] |
         {id: .[0].id, who: .[0].who, check: .[0].check, kind: .[0].gives.bound, bytes: (map(.gives.reclaimable_bytes // 0) | add), $unknown,
          lines: [.[] | .lines as $lines | $lines[] | select(.place == $lines[0].place) | .text] | unique,
