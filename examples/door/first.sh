@@ -2,7 +2,8 @@
 # Tries the remedy that `allocanary PROCESS` names first. For each service, an untouched twin and one instance get the same burst and
 # wait; then the first remedy is applied to the instance. Prints a row for each: the remedy, the forecast, and what it gave, less what the
 # twin lost, in MiB; and how much of the memory is not known before it, in percent. A setting for the next start is tried by a third instance. Usage: examples/door/first.sh [SERVICE...], as root.
-# Variables: those of measure.sh, and DOOR_SCREENS (a folder: what `allocanary PROCESS` shows of each service on 80 columns).
+# Variables: those of measure.sh, DOOR_SCREENS (a folder: what `allocanary PROCESS` shows of each service on 80 columns), and DOOR_NTH (2: the
+# remedy that is named second).
 set -u
 . "$(dirname "$0")/lib.sh"
 [ $# -gt 0 ] || set -- $(cd "$here/services" && ls | sed 's/\.sh$//')
@@ -13,12 +14,12 @@ said() {
     local process
     for process in $(look); do
         "$allocanary" "$process" --json
-    done | jq -s '
+    done | jq -s --argjson nth "${DOOR_NTH:-1}" '
         def divided: .heaps != [] and .problems == [] and all(.heaps[]; .sure != "not_known");
         def unknown: ([.heaps[].parts_bytes.unknown // 0] | add // 0)
             + (if divided then 0 else [.areas[] | select(.name == "not known") | .resident_bytes] | add // 0 end);
         ((map(.reading | unknown) | add) * 100 / (map(.reading.resident_bytes) | add)) as $unknown
-        | [.[] | .remedies[0] // {id: "nothing", who: "-", gives: {bound: "unknown"}, lines: []}] |
+        | [.[] | .remedies[$nth - 1] // {id: "nothing", who: "-", gives: {bound: "unknown"}, lines: []}] |
         {id: .[0].id, who: .[0].who, check: .[0].check, kind: .[0].gives.bound, bytes: (map(.gives.reclaimable_bytes // 0) | add), $unknown,
          lines: [.[] | .lines as $lines | $lines[] | select(.place == $lines[0].place) | .text] | unique,
          place: .[0].lines[0].place}'
@@ -47,6 +48,7 @@ for name; do
     twin=$(resident)
     choose 1
     before=$(resident)
+    [ "$before" -gt 0 ] || { echo "$name does not run" >&2; stop_all; continue; }
     [ -n "${DOOR_SCREENS:-}" ] && COLUMNS=80 "$allocanary" "$(look | head -1)" >"$DOOR_SCREENS/$name.txt"
     first=$(said)
     place=$(jq -r .place <<<"$first") who=$(jq -r .who <<<"$first")
@@ -63,6 +65,9 @@ for name; do
         gave=$((before - after - (twin - $(resident))))
         ;;
     operator-restart)
+        # This line prints the variables to start the program with.
+        [[ ${lines[0]} == "allocanary preload "* ]] &&
+            read -ra lines < <(eval "${lines[0]/#allocanary/$allocanary}" | sed -n 's/^ *\(LD_PRELOAD=.*\) PROGRAM$/\1/p')
         start 2 "${lines[@]}"
         choose 2
         burst 1 >>"$at/log" 2>&1
