@@ -100,7 +100,7 @@ fn what_can_be_done_now_is_done_by_the_line_and_what_cannot_has_no_line() {
     let refused = remedy(&stopped);
     assert_eq!(
         (&refused["check"], &refused["why"], &refused["lines"]),
-        (&"refused".into(), &"it is stopped".into(), &Value::Array(Vec::new()))
+        (&"refused".into(), &"it is stopped. Let it go on first: `kill -CONT`".into(), &Value::Array(Vec::new()))
     );
     assert!(!stopped["conclusion"].as_str().unwrap().contains(" now"), "{stopped}");
     let pasted = said(&format!("give-back {pid} --yes"));

@@ -10,7 +10,10 @@ use allocanary_text::units::Bytes;
 pub fn checked(reading: &Reading) -> CallChecks {
     let mut checks = CallChecks::default();
     let pid = reading.process.pid;
-    for one in plan(reading).into_iter().filter(|one| one.forecast.is_some_and(|bytes| is_worth(reading, bytes))) {
+    // One line makes the calls of all heaps, so that the sum counts.
+    let planned = plan(reading);
+    let sum = planned.iter().filter_map(|one| one.forecast).sum();
+    for one in planned.into_iter().filter(|one| is_worth(reading, sum) && one.forecast.is_some()) {
         let found = match (in_swap(reading), check(pid, one.remedy)) {
             (_, Err(refusal)) => CallCheck::Refused(refusal.reason()),
             (Some(why), _) => CallCheck::Refused(why),

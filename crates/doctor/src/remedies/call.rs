@@ -1,30 +1,49 @@
-//! The call that makes a heap give free memory back now. In: a heap. Out: the remedy with its forecast.
+//! The calls that make a process's heaps give free memory back now. In: a reading, and what was checked. Out: one remedy for all heaps
+//! whose call can be made, since one line makes all calls, and one for each heap whose call cannot be made.
 
-use allocanary_heap::{Heap, PartsCertainty, Reading};
+use allocanary_heap::{Heap, PartsCertainty, Reading, RemedyForecast};
 
 use super::{CallCheck, CallChecks};
 use crate::remedy::{Gives, PasteLine, Remedy, Who};
 use crate::subject::matters;
 
-/// The remedy; `None` if the call would give back too little. One that cannot be done is told too: who knows the call would ask.
-pub(super) fn remedy(reading: &Reading, heap: &Heap, checks: &CallChecks) -> Option<Remedy> {
-    let forecast = heap.remedies.first().filter(|_| heap.sure != PartsCertainty::NotKnown)?;
-    if !matters(reading, forecast.bytes) {
+/// The remedies. What gives too little is left out. A call that cannot be made is told too: who knows it would ask.
+pub(super) fn remedies(reading: &Reading, checks: &CallChecks) -> Vec<Remedy> {
+    let known = |heap: &&Heap| heap.sure != PartsCertainty::NotKnown;
+    let forecast = |heap: &'_ Heap| heap.remedies.first().filter(|one| one.bytes > 0).cloned();
+    let all = reading.heaps.iter().filter(known).filter_map(|heap| Some((heap.allocator.as_str(), forecast(heap)?)));
+    let is_refused = |(allocator, _): &(&str, RemedyForecast)| matches!(checks.of(allocator), CallCheck::Refused(_));
+    let (refused, can): (Vec<_>, Vec<_>) = all.partition(is_refused);
+    let groups = std::iter::once(can).chain(refused.into_iter().map(|one| vec![one]));
+    groups.filter_map(|heaps| remedy(reading, &heaps, checks)).collect()
+}
+
+/// The remedy for these heaps; `None` if their calls would give back too little together.
+fn remedy(reading: &Reading, heaps: &[(&str, RemedyForecast)], checks: &CallChecks) -> Option<Remedy> {
+    let bytes = heaps.iter().map(|(_, forecast)| forecast.bytes).sum();
+    if !matters(reading, bytes) {
         return None;
     }
-    let (bytes, allocator) = (forecast.bytes, &heap.allocator);
-    let (gives, counted) = match forecast.at_most {
+    let (gives, counted) = match heaps.iter().any(|(_, forecast)| forecast.at_most) {
         false => (Gives::Exact { bytes }, "These pages were counted one by one"),
         true => (Gives::Bound { bytes }, "A part of these pages may stay"),
     };
-    let check = checks.of(allocator);
+    let checks = heaps.iter().map(|(allocator, _)| checks.of(allocator));
+    // What is not known of one of them is not known of the sum.
+    let check = checks.reduce(|one, other| if one == CallCheck::Passed { other } else { one })?;
+    let names = |of: fn(&(&str, RemedyForecast)) -> String| heaps.iter().map(of).collect::<Vec<_>>().join(" and ");
+    let allocators = names(|(allocator, _)| allocator.to_string());
+    let their = if heaps.len() == 1 { "its" } else { "their" };
     let line = PasteLine::new("shell", format!("allocanary give-back {}", reading.process.pid));
     Some(Remedy {
         id: "give-back".into(),
-        what: format!("have {allocator} give its free pages back, without a restart"),
+        what: format!("have {allocators} give {their} free pages back, without a restart"),
         who: Who::OperatorNow,
         gives,
-        evidence: format!("A thread of the process calls `{}` while it waits. {counted}.", forecast.name),
+        evidence: format!(
+            "A thread of the process calls {} while it waits. {counted}.",
+            names(|(_, forecast)| format!("`{}`", forecast.name))
+        ),
         cost: "pages that the program needs again cost a page fault each".into(),
         lines: if matches!(check, CallCheck::Refused(_)) { Vec::new() } else { vec![line] },
         check: Some(check),

@@ -24,7 +24,9 @@ pub fn conclusion(reading: &Reading, remedies: &[Remedy]) -> String {
         (Gives::Exact { .. }, Who::OperatorNow, _) => {
             format!("{size} can go back now, with {call}{}.", left(reading, bytes))
         }
-        (_, Who::OperatorNow, _) => format!("Up to {size} can go back now, with {call}; a part of it may stay."),
+        (_, Who::OperatorNow, _) => {
+            format!("Up to {size} can go back now, with {call}; a part of it may stay{}.", left(reading, bytes))
+        }
         (_, who, _) => format!("{}{size} less {}: {}.", up_to(first), who.text().to_lowercase(), first.what),
     }
 }
@@ -57,7 +59,7 @@ fn left(reading: &Reading, bytes: u64) -> String {
     let is_glibc = reading.heaps.iter().all(|heap| heap.allocator == allocanary_facts::system::HEAP);
     let place = if is_glibc { ", at the free ends of threads' arenas" } else { "" };
     match rest.saturating_mul(LEAST) >= reading.resident && rest > 0 {
-        true => format!("; it does not reach the other {} of free pages{place}", OneDecimal(rest)),
+        true => format!("; this does not reach the other {} of free pages{place}", OneDecimal(rest)),
         false => String::new(),
     }
 }
@@ -94,10 +96,12 @@ fn nothing(reading: &Reading, remedies: &[Remedy]) -> String {
         (parts.of(Part::LazyFree), "freed pages that the kernel takes when it needs memory have"),
         (parts.of(Part::Padding), "the rest of huge pages has"),
         (parts.of(Part::Metadata), "the allocator's own tables have"),
-        (parts.of(Part::FreePages), "free pages that the allocator keeps for soon have"),
+        (parts.of(Part::FreePages), "free pages for which the allocator has no call have"),
     ];
     let runtimes = reading.areas.iter().filter(|area| area.sort == Sort::Runtime);
-    let runtimes: Vec<(u64, String)> = runtimes.map(|area| (area.resident, format!("{} has", area.name))).collect();
+    let runtimes: Vec<(u64, String)> = runtimes
+        .map(|area| (area.resident, format!("{} {}", area.name, if area.name.ends_with('s') { "have" } else { "has" })))
+        .collect();
     let all = reasons.into_iter().map(|(bytes, text)| (bytes, text.to_string())).chain(runtimes);
     match all.max_by_key(|(bytes, _)| *bytes) {
         Some((bytes, text)) if bytes > 0 => format!("No call can give memory back: {text} {}.", of_all(bytes)),

@@ -23,7 +23,7 @@ pub use conclusion::conclusion;
 /// Every remedy that gives something here, or whose gain has to be found out. Without a process (a saved reading), only the remedies
 /// that the memory alone shows. `checks` say which calls can be made.
 pub fn remedies(reading: &Reading, process: Option<&ProcessFacts>, checks: &CallChecks) -> Vec<Remedy> {
-    let mut all: Vec<Remedy> = reading.heaps.iter().filter_map(|heap| call::remedy(reading, heap, checks)).collect();
+    let mut all = call::remedies(reading, checks);
     if let Some(process) = process {
         let subject = Subject { reading, process };
         for runtime in runtimes::ALL.iter().filter(|runtime| (runtime.is_here)(process)) {

@@ -76,6 +76,31 @@ fn a_program_without_a_loader_is_not_told_to_be_recorded() {
 }
 
 #[test]
+fn one_line_makes_the_calls_of_all_heaps_and_says_their_sum() {
+    let mut reading = reading("after");
+    let mut second = reading.heaps[0].clone();
+    second.allocator = "jemalloc".into();
+    second.remedies[0].name = "arena.4096.purge".into();
+    second.remedies[0].bytes = 10 << 20;
+    reading.heaps.push(second);
+    let calls = |checks: &CallChecks| {
+        let all = remedies(&reading, None, checks);
+        all.into_iter().filter(|one| one.id == "give-back").collect::<Vec<_>>()
+    };
+    let both = calls(&passed());
+    assert_eq!((both.len(), both[0].gives.bytes()), (1, Some(530 << 20)), "{both:?}");
+    assert!(both[0].what.starts_with("have glibc and jemalloc give their free pages back"), "{}", both[0].what);
+    let said = conclusion(&reading, &both);
+    assert!(said.starts_with("530.0 MiB can go back now, with `allocanary give-back 812`"), "{said}");
+    let mut checks = passed();
+    checks.add("glibc", CallCheck::Refused("it is in two files".into()));
+    checks.add("jemalloc", CallCheck::NotTried("it has a filter".into()));
+    // The other heap alone gives too little to be told of.
+    let refused = calls(&checks);
+    assert!(refused.len() == 1 && refused[0].refused().is_some(), "{refused:?}");
+}
+
+#[test]
 fn what_is_counted_stands_before_what_is_bounded_and_nothing_is_advised_that_gives_nothing() {
     let mut reading = reading("after");
     let all = remedies(&reading, Some(&process(Some(1000))), &passed());

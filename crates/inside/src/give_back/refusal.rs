@@ -138,7 +138,7 @@ impl Refusal {
     /// The reason alone, as a part of a sentence.
     pub fn reason(&self) -> String {
         match self {
-            Refusal::State { state, .. } => state.clone(),
+            Refusal::State { state, instead, .. } => format!("{state}. {instead}"),
             Refusal::NoFunction { allocator, function, looked, .. } => {
                 format!("the function `{function}` of {allocator} is in no symbol table of its {looked} files")
             }

@@ -59,7 +59,8 @@ fn with(reading: &Reading, remedies: &[Remedy], seen: &Seen, look: &TerminalStyl
         (format!("allocanary heap {pid}"), "all parts and arenas, and how sure they are"),
         (format!("allocanary heap {pid} --contents"), "what is live: kinds, holders, leaks"),
     ];
-    out.push_str(&format!("\n{}\n", bold("Look deeper", look)));
+    let gap = if remedies.is_empty() { "" } else { "\n" };
+    out.push_str(&format!("{gap}{}\n", bold("Look deeper", look)));
     let width = lines.iter().map(|(line, _)| line.len()).max().unwrap_or(0);
     for (line, what) in lines {
         out.push_str(&format!("  {line:<width$}  {what}\n"));

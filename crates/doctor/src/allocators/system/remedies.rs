@@ -11,6 +11,7 @@ use crate::contract::Case;
 use crate::flavour::Flavour;
 use crate::judgement::{arenas_of, processors_of};
 use crate::remedy::{Gives, PasteLine, Remedy, Who};
+use crate::seen::ProcessTraits;
 use crate::subject::Subject;
 
 pub(super) fn remedies(case: &Case, subject: &Subject, heap: &Heap) -> Vec<Remedy> {
@@ -22,8 +23,14 @@ fn thread_idle(case: &Case, subject: &Subject, heap: &Heap) -> Option<Remedy> {
     let bytes = heap.remedies.first()?.bytes;
     let runtime_waits = case.subject.is_some_and(|all| all.first() == Some(&Flavour::Go));
     let has = case.seen.code.contains_key(THREAD_IDLE) || case.seen.code.contains_key(MEMORY_BUDGET);
-    // A JVM has an option for this. Go's threads do not wait in the C library.
-    if !subject.matters(bytes) || has || case.seen.jvm || runtime_waits || !subject.is_dynamic() {
+    // Threads that have ended do not wait, and their pages stay. A JVM has an option for this. Go's threads do not wait in the C library.
+    if !subject.matters(bytes)
+        || has
+        || case.seen.is_single()
+        || case.seen.jvm
+        || runtime_waits
+        || !subject.is_dynamic()
+    {
         return None;
     }
     let mut lines = vec![PasteLine::new("shell", format!("allocanary preload {NAME} --settings thread_idle=100ms"))];
@@ -51,7 +58,9 @@ fn thread_idle(case: &Case, subject: &Subject, heap: &Heap) -> Option<Remedy> {
 
 /// The remedy of fewer arenas.
 fn arenas(case: &Case, subject: &Subject, heap: &Heap) -> Option<Remedy> {
-    let advice = advice(case)?;
+    // The threads that made the arenas may have ended.
+    let seen = ProcessTraits { threads: None, ..case.seen.clone() };
+    let advice = advice(&Case { seen: &seen, ..*case })?;
     let wanted: usize = advice.variable.1.parse().ok()?;
     let parts = [Part::Fragmentation, Part::FreePages, Part::LazyFree, Part::Metadata, Part::Padding];
     let bytes = parts.iter().map(|part| heap.parts.of(*part)).sum();
