@@ -1,6 +1,6 @@
 //! The answer in a sentence. In: a reading. Out: how much is resident, and what most of it is. What can go back is the doctor's.
 
-use allocanary_text::units::{Bytes, Unit};
+use allocanary_text::units::{Bytes, OneDecimal, Unit};
 
 use crate::rows::{PartRow, rows};
 use crate::{Heap, Part, PartsCertainty, Reading};
@@ -34,10 +34,12 @@ pub fn answer(reading: &Reading) -> String {
         }
         _ => {}
     }
+    let mut tenths: Vec<u64> = shown.iter().map(|(_, bytes)| scale.tenths(*bytes)).collect();
+    // The rest is what the shown numbers leave, so that the sentence adds up. If all were rounded up, the largest gives way.
+    let told: u64 = tenths.iter().sum();
+    tenths[0] -= told.saturating_sub(all).min(tenths[0]);
     let mut clauses: Vec<String> =
-        shown.iter().map(|(name, bytes)| format!("{} {name}", size(scale.tenths(*bytes)))).collect();
-    // The rest is what the shown numbers leave, so that the sentence adds up.
-    let told: u64 = shown.iter().map(|(_, bytes)| scale.tenths(*bytes)).sum();
+        shown.iter().zip(tenths).map(|((name, _), tenths)| format!("{} {name}", size(tenths))).collect();
     if let rest @ 1.. = all.saturating_sub(told) {
         let left: Vec<&str> = rows[shown.len()..].iter().take(NAMED).map(|(name, _)| name.as_str()).collect();
         let names = if left.is_empty() { String::new() } else { format!(" ({})", left.join(", ")) };
@@ -82,7 +84,8 @@ fn held(reading: &Reading) -> String {
     let most =
         own.filter_map(|area| Some((*area.holders().first()?, area.resident))).max_by_key(|((_, bytes), _)| *bytes);
     match most {
-        Some(((holder, bytes), all)) if bytes * 2 >= all => format!(" (held by {holder})"),
+        Some(((holder, bytes), all)) if bytes * 20 >= all * 19 => format!(" (held by {holder})"),
+        Some(((holder, bytes), all)) if bytes * 2 >= all => format!(" ({} of it held by {holder})", OneDecimal(bytes)),
         _ => String::new(),
     }
 }

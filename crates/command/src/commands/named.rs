@@ -11,6 +11,10 @@ pub fn find(verb: &str, text: &str) -> Result<u32> {
     if let Ok(pid) = text.parse() {
         return Ok(pid);
     }
+    if text.is_empty() {
+        let verb = if verb.is_empty() { String::new() } else { format!("{verb}: ") };
+        return Err(Error::Input(format!("{verb}wanted a process ID or the name of a process; found an empty text")));
+    }
     let mut all = processes();
     all.retain(|one| one.pid != std::process::id());
     among(verb, &all, text)
@@ -81,6 +85,12 @@ mod tests {
         let wanted = "doctor: no process has the name `redis-sever`; perhaps redis-server (7): `ps -e` lists them";
         assert_eq!(said("redis-sever"), wanted);
         assert!(!said("nginx").contains("perhaps"), "{}", said("nginx"));
+    }
+
+    #[test]
+    fn an_empty_text_names_no_process() {
+        let said = ["", "doctor"].map(|verb| find(verb, "").unwrap_err().to_string());
+        assert!(said[0].starts_with("wanted a process ID") && said[1].starts_with("doctor: wanted"), "{said:?}");
     }
 
     #[test]

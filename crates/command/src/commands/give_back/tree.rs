@@ -9,7 +9,7 @@ use crate::args::GiveBackFlags;
 use crate::commands::terminal;
 use allocanary_heap::{ProcessTrouble, Reading, processes, tree};
 use allocanary_inside::give_back::Limits;
-use allocanary_inside::give_back::plan::{forecast, plan};
+use allocanary_inside::give_back::plan::plan;
 use allocanary_rows::error::Result;
 use allocanary_text::units::Bytes;
 
@@ -26,9 +26,11 @@ pub fn all(flags: &GiveBackFlags, root: u32, limits: Limits) -> Result<ExitCode>
     }
     let count = readings.len();
     readings.retain(|reading| !plan(reading).is_empty());
-    let sum: u64 = readings.iter().filter_map(|reading| forecast(&plan(reading))).sum();
+    let plans: Vec<_> = readings.iter().flat_map(plan).collect();
+    let sum: u64 = plans.iter().filter_map(|one| one.forecast).sum();
+    let sum = format!("{}{}", if plans.iter().any(|one| one.at_most) { "up to " } else { "" }, Bytes(sum));
     if !flags.json {
-        terminal::print_plain(&asked(root, count, &readings, sum))?;
+        terminal::print_plain(&asked(root, count, &readings, &sum))?;
     }
     if readings.is_empty() || !(flags.dry_run || flags.yes || confirmed()?) {
         return Ok(ExitCode::from(if readings.is_empty() { 0 } else { REFUSED }));
@@ -50,11 +52,7 @@ pub fn all(flags: &GiveBackFlags, root: u32, limits: Limits) -> Result<ExitCode>
             .map(|now| now.counted_resident())
             .sum();
         let given = Bytes(before.saturating_sub(after));
-        terminal::print_plain(&format!(
-            "given back in {} processes: {given} (expected: {})\n",
-            readings.len(),
-            Bytes(sum)
-        ))?;
+        terminal::print_plain(&format!("given back in {} processes: {given} (expected: {})\n", readings.len(), sum))?;
     }
     Ok(worst)
 }
@@ -64,13 +62,13 @@ fn resident(readings: &[Reading]) -> u64 {
 }
 
 /// What would be done, for a person.
-fn asked(root: u32, count: usize, readings: &[Reading], sum: u64) -> String {
+fn asked(root: u32, count: usize, readings: &[Reading], sum: &str) -> String {
     match readings {
         [] => format!("process {root} and its children: of {count} processes none would give memory back\n"),
         some => format!(
             "process {root} and its children: {} of {count} processes would give back {} together\n",
             some.len(),
-            Bytes(sum)
+            sum
         ),
     }
 }
