@@ -6,11 +6,12 @@ use std::process::Command;
 use std::sync::mpsc::channel;
 
 use allocanary::Recording;
+use allocanary_names::FrameNames;
 use allocanary_trace::format::TraceEnd;
 use allocanary_trace::info::{Info, info};
 use allocanary_trace::reader::Trace;
 use allocanary_trace::record::traces;
-use allocanary_who::{By, Folding, FrameNames, sites};
+use allocanary_who::{By, Folding, sites};
 
 allocanary::install!(jemalloc, narenas = 2, wrap = Recording);
 

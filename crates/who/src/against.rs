@@ -130,9 +130,9 @@ mod tests {
     use super::*;
     use crate::invented::{Events, stacks};
     use crate::moment::TracePoint;
-    use crate::names::FrameNames;
     use crate::sites::find;
     use crate::{By, Folding};
+    use allocanary_names::FrameNames;
 
     /// The result for a synthetic trace: one page with a block of each of these sites and sizes. A site is its return address.
     fn found(blocks: &[(u64, u64)]) -> SiteReport {

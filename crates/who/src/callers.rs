@@ -7,12 +7,12 @@ use std::sync::Arc;
 use allocanary_trace::stacks::{Resident, StackId};
 
 use crate::fold::{By, is_runtime, label, site};
-use crate::frame::{FunctionId, NamedFrame};
 use crate::groups::StackGroups;
-use crate::names::FrameNames;
 use crate::order::SiteOrder;
 use crate::sites::{AllocationSite, OfStack, SiteReport, stacks};
 use crate::tally::BlockTally;
+use allocanary_names::FrameNames;
+use allocanary_names::{FunctionId, NamedFrame};
 
 /// The most functions from the site outwards, including the site.
 pub const DEPTH: usize = 12;

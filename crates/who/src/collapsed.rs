@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 
 use inferno::flamegraph::{Options, from_lines};
 
-use crate::names::FrameNames;
+use crate::fold::callers;
 use crate::order::SiteOrder;
 use crate::sites::OfStack;
+use allocanary_names::FrameNames;
 
 /// The bytes of a stack by which an order sorts.
 fn bytes(of: &OfStack, order: SiteOrder) -> u64 {
@@ -33,7 +34,7 @@ pub fn collapsed(of: &[OfStack], names: &mut FrameNames<'_>, order: SiteOrder) -
     let mut lines: BTreeMap<String, u64> = BTreeMap::new();
     for one in of.iter().filter(|one| bytes(one, order) > 0) {
         let mut frames: Vec<String> = Vec::new();
-        for code in names.callers(one.stack) {
+        for code in callers(names, one.stack) {
             frames.extend(names.frames(code).iter().map(|frame| plain(&frame.function)));
         }
         frames.reverse();

@@ -6,7 +6,8 @@ mod wrappers;
 
 use std::collections::BTreeMap;
 
-use crate::frame::NamedFrame;
+use allocanary_names::{FrameNames, NamedFrame};
+use allocanary_trace::stacks::{CodePlace, StackId};
 
 pub use skip::Skip;
 
@@ -196,10 +197,13 @@ pub fn is_runtime(frame: &NamedFrame) -> bool {
     part(frame) == Part::Runtime
 }
 
-/// Whether all of these frames are of the family of malloc. In the outputs for other tools the bytes of such frames are
-/// the caller's.
-pub fn are_allocators(frames: &[NamedFrame]) -> bool {
-    frames.iter().all(|frame| part(frame) == Part::Allocator)
+/// The return addresses of a stack from the caller of the allocator on; all of them if every frame is of the
+/// allocator. In the outputs for other tools the bytes of such frames are the caller's.
+pub fn callers(names: &mut FrameNames<'_>, stack: StackId) -> Vec<CodePlace> {
+    let all = names.codes(stack);
+    let is_allocator = |frames: &[NamedFrame]| frames.iter().all(|frame| part(frame) == Part::Allocator);
+    let first = all.iter().position(|code| !is_allocator(&names.frames(*code))).unwrap_or(0);
+    all[first..].to_vec()
 }
 
 fn part(frame: &NamedFrame) -> Part {
@@ -284,6 +288,8 @@ fn short(path: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use allocanary_trace::stacks::{StackNode, Stacks, TraceModule};
+
     use super::*;
 
     fn frame(module: &str, function: &str) -> NamedFrame {
@@ -395,5 +401,20 @@ mod tests {
         assert_eq!(label(&frame, By::Line), "dictAddRaw dict.c:41");
         assert_eq!(label(&frame, By::Module), "redis-server");
         assert_eq!(label(&NamedFrame { line: 0, ..frame }, By::Line), "dictAddRaw");
+    }
+
+    #[test]
+    fn the_allocators_own_frames_are_left_out_for_other_tools() {
+        let node = |parent, pc| StackNode { parent, pc, module: 0 };
+        let module =
+            |path: &str, start| TraceModule { start, end: start + 100, path: path.into(), ..TraceModule::default() };
+        let stacks = Stacks {
+            nodes: vec![node(0, 0), node(0, 150), node(1, 250), node(2, 350), node(0, 351)],
+            modules: vec![module("app", 100), module("libc.so.6", 200), module("libjemalloc.so.2", 300)],
+        };
+        let mut names = FrameNames::of(&stacks);
+        let mut of = |stack| callers(&mut names, stack).iter().map(|code| code.pc).collect::<Vec<_>>();
+        assert_eq!(of(3), [250, 150], "libc is a caller like others here");
+        assert_eq!(of(4), [351], "there is no caller");
     }
 }

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::fold::{By, Folding, label, site};
-use crate::frame::{FunctionId, NamedFrame};
 use crate::labels::tell_apart;
-use crate::names::FrameNames;
 use crate::tally::{BlockTally, TraceTotals};
+use allocanary_names::FrameNames;
+use allocanary_names::{FunctionId, NamedFrame};
 
 /// Stacks or threads in groups.
 #[derive(Clone, Debug, Default)]

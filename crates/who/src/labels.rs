@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::frame::{FunctionId, NamedFrame};
+use allocanary_names::{FunctionId, NamedFrame};
 
 /// Additions that distinguish sites of one name, the shortest first.
 const WAYS: [fn(&str, &NamedFrame) -> String; 9] = [

@@ -8,7 +8,7 @@
 //! - [`course`] has live bytes over time, and [`slope`] says how fast they grow.
 //! - [`timeline`] has the live bytes of sites over the whole trace.
 //! - [`pages`] divides the bytes of the resident pages: live, pinned by a site, or empty. [`ever`] knows where blocks have been.
-//! - [`names`] finds the functions of a stack. [`fold`] picks the function that is the site, and [`groups`] puts the stacks of one site
+//! - [`fold`] picks the function that is the site, and [`groups`] puts the stacks of one site
 //!   together.
 //! - [`sites`] brings these together. [`answer`] says it in one sentence.
 //! - [`callers`] is the tree of a site's callers.
@@ -30,13 +30,11 @@ pub mod collapsed;
 pub mod course;
 pub mod ever;
 pub mod fold;
-pub mod frame;
 pub mod groups;
 #[cfg(test)]
 mod invented;
 mod labels;
 pub mod moment;
-pub mod names;
 pub mod order;
 pub mod pages;
 pub mod profile;
@@ -52,7 +50,6 @@ pub mod what_if;
 pub use fold::{By, Folding};
 pub use groups::StackGroups;
 pub use moment::{MomentChoice, TracePoint};
-pub use names::FrameNames;
 pub use order::SiteOrder;
 pub use sites::{AllocationSite, SiteReport};
 pub use tally::{BlockTally, EventTally, LiveBlock};

@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use allocanary_profile::pprof::{AddressFunction, OF_SAMPLES, PprofFile, PprofWriter};
 use allocanary_trace::stacks::{CodePlace, Stacks, TraceModule};
 
-use crate::frame::NamedFrame;
-use crate::names::FrameNames;
+use crate::fold::callers;
 use crate::sites::OfStack;
+use allocanary_names::FrameNames;
+use allocanary_names::NamedFrame;
 
 /// The values of each sample, in this order.
 pub const TYPES: [(&str, &str); 6] = [
@@ -80,7 +81,7 @@ pub fn pprof(
     let mut places: HashMap<CodePlace, u64> = HashMap::new();
     for one in of {
         // A stack that could not be walked is written as one frame, so that the sums are right.
-        let codes = if one.stack == 0 { vec![CodePlace::default()] } else { names.callers(one.stack) };
+        let codes = if one.stack == 0 { vec![CodePlace::default()] } else { callers(names, one.stack) };
         let mut stack = Vec::new();
         for code in codes {
             let place = places.entry(code).or_insert_with(|| {

@@ -10,13 +10,13 @@ use allocanary_trace::stacks::{StackId, StackNode, Stacks};
 use crate::course::Course;
 use crate::ever::Ever;
 use crate::fold::{By, Folding};
-use crate::frame::NamedFrame;
 use crate::groups::StackGroups;
 use crate::moment::TracePoint;
-use crate::names::FrameNames;
-use crate::names::sources::OfProcess;
 use crate::sites::OfStack;
 use crate::tally::{BlockTally, LiveBlock, TraceTotals};
+use allocanary_names::FrameNames;
+use allocanary_names::NamedFrame;
+use allocanary_names::sources::OfProcess;
 
 /// A site.
 #[derive(Clone, Debug, Default, PartialEq)]

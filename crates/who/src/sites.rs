@@ -8,13 +8,13 @@ use allocanary_trace::stacks::{NoRoom, Resident, StackId, Stacks};
 
 use crate::course::GrowthSpan;
 use crate::fold::{By, Folding};
-use crate::frame::NamedFrame;
 use crate::groups::StackGroups;
 use crate::moment::{MomentChoice, Peak, TracePoint};
-use crate::names::FrameNames;
 use crate::pages::{Divided, Division, Share, divide};
 use crate::slope::{Slope, growth};
 use crate::tally::{BlockTally, EventTally, TraceTotals};
+use allocanary_names::FrameNames;
+use allocanary_names::NamedFrame;
 
 /// A site: its blocks in the whole trace, and the bytes that it holds at the moment.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -150,7 +150,7 @@ mod tests {
     use crate::fold::{By, Folding};
     use crate::invented::{Events, stacks};
     use crate::moment::TracePoint;
-    use crate::names::FrameNames;
+    use allocanary_names::FrameNames;
 
     #[test]
     fn the_sites_that_held_most_have_a_line_over_the_whole_trace() {

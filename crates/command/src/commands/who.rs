@@ -14,6 +14,7 @@ use std::process::ExitCode;
 
 use super::terminal;
 use crate::args::{OutputFlags, WhoFlags};
+use allocanary_names::FrameNames;
 use allocanary_rows::error::{Error, Result};
 use allocanary_screens::draw::short;
 use allocanary_screens::views::who as reports;
@@ -24,7 +25,7 @@ use allocanary_trace::reader::Trace;
 use allocanary_trace::stacks::{Resident, Stacks};
 use allocanary_who::fold::BYS;
 use allocanary_who::order::ORDERS;
-use allocanary_who::{BlockTally, By, FrameNames, MomentChoice, SiteOrder, Under, callers, collapsed, profile, sites};
+use allocanary_who::{BlockTally, By, MomentChoice, SiteOrder, Under, callers, collapsed, profile, sites};
 use groups::{folding, groups};
 use program::program;
 

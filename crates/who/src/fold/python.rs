@@ -1,8 +1,8 @@
 //! Recognises Python's frames. In: a frame. Out: whether it is a function of Python, of its standard library, or of the
 //! interpreter.
 
-use crate::frame::NamedFrame;
-use crate::names::perf_map::PYTHON;
+use allocanary_names::NamedFrame;
+use allocanary_names::perf_map::PYTHON;
 
 /// Whether a frame is a function in Python: a perf map names it.
 pub(super) fn is_function(frame: &NamedFrame) -> bool {

@@ -1,6 +1,6 @@
 //! Functions that the user wants to pass over. In: patterns. Out: whether a frame matches one.
 
-use crate::frame::NamedFrame;
+use allocanary_names::NamedFrame;
 
 /// Patterns for the whole name of a function or of its program or library. A `*` stands for any text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

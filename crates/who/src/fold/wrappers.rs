@@ -15,7 +15,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::{Folding, Part, part};
-use crate::frame::NamedFrame;
+use allocanary_names::NamedFrame;
 
 /// Ends of names, in lower case, without trailing `_` and digits.
 const NAMES: &[&str] = &["malloc", "calloc", "realloc", "memalign", "strdup", "strndup", "memdup"];

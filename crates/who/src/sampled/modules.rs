@@ -4,7 +4,7 @@ use allocanary_process::elf::{self, Elf};
 use allocanary_profile::reader::Mapping;
 use allocanary_trace::stacks::TraceModule;
 
-use crate::names::sources::{OfProcess, Sources};
+use allocanary_names::sources::{OfProcess, Sources};
 
 /// The files with code, in the order of their addresses, and how they are opened.
 pub(super) fn of(pid: u32, mappings: &[Mapping]) -> (Vec<TraceModule>, OfProcess) {
@@ -89,7 +89,7 @@ mod tests {
     /// This test's own program: an address of its code leads back to the function.
     #[test]
     fn an_address_of_this_program_has_its_name() {
-        use crate::names::FrameNames;
+        use allocanary_names::FrameNames;
         use allocanary_profile::reader::ProcessMemory;
         use allocanary_trace::stacks::{CodePlace, Stacks};
         let process = allocanary_heap::LiveProcess::open(std::process::id()).unwrap();

@@ -7,8 +7,8 @@ use allocanary_trace::coder::Event;
 use super::*;
 use crate::fold::Folding;
 use crate::invented::{self, Events};
-use crate::names::FrameNames;
 use crate::sites::find;
+use allocanary_names::FrameNames;
 
 /// A trace whose stacks are those of two sites, by their return addresses.
 fn trace(folder: &Path, events: &[(u64, Event, StackId)]) -> Trace {

@@ -5,9 +5,10 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use allocanary_contents::{Contents, LeakSite};
+use allocanary_names::FrameNames;
 use allocanary_rows::error::{Error, Result};
 use allocanary_trace::reader::Trace;
-use allocanary_who::{By, Folding, FrameNames, MomentChoice, TracePoint, sites};
+use allocanary_who::{By, Folding, MomentChoice, TracePoint, sites};
 
 /// Opens a trace with stacks.
 pub fn open(file: &Path) -> Result<Trace> {

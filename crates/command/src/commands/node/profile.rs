@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use allocanary_heap::{LiveProcess, Reader};
+use allocanary_names::FrameNames;
 use allocanary_node::look::NoProfile;
 use allocanary_profile::reader::{self, ProfileTrouble};
 use allocanary_text::units::Bytes;
+use allocanary_who::profile;
 use allocanary_who::sampled::NamedProfile;
-use allocanary_who::{FrameNames, profile};
 
 use super::super::reader::profile as ask;
 

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 use crate::commands::terminal;
+use allocanary_names::perf_map::{LONGEST, beside};
 use allocanary_sys::private;
 use allocanary_trace::format::TraceHeader;
-use allocanary_who::names::perf_map::{LONGEST, beside};
 
 /// The folder to which runtimes write the maps.
 const FOLDER: &str = "/tmp";

@@ -2,10 +2,11 @@
 //! for a trace without stacks.
 
 use crate::commands::who::program::program;
+use allocanary_names::FrameNames;
 use allocanary_rows::error::Result;
 use allocanary_screens::views::trace::{Flames, Sites};
 use allocanary_trace::reader::Trace;
-use allocanary_who::{By, Folding, FrameNames, SiteOrder, StackGroups, callers, collapsed, sites, timeline};
+use allocanary_who::{By, Folding, SiteOrder, StackGroups, callers, collapsed, sites, timeline};
 
 /// The number of lines in the picture over time, and of trees of callers.
 const LARGEST: usize = 5;

@@ -10,6 +10,7 @@ use super::groups::groups;
 use super::program::program;
 use crate::args::{OutputFlags, WhoFlags};
 use allocanary_measure::summary::MetricLimit;
+use allocanary_names::FrameNames;
 use allocanary_rows::error::{Error, Result};
 use allocanary_screens::draw::short;
 use allocanary_screens::views::who::against::{TraceComparison, before};
@@ -17,7 +18,7 @@ use allocanary_sys::input;
 use allocanary_text::outside::{harmless, harmless_lines};
 use allocanary_trace::reader::Trace;
 use allocanary_who::against::EarlierSites;
-use allocanary_who::{By, FrameNames, MomentChoice, SiteReport, sites};
+use allocanary_who::{By, MomentChoice, SiteReport, sites};
 
 /// The number of sites in the table without --top.
 const TOP: usize = 15;

@@ -1,10 +1,11 @@
 //! The groups of a trace's stacks, as the flags want them. In: flags, stacks, names. Out: groups.
 
 use crate::args::WhoFlags;
+use allocanary_names::FrameNames;
 use allocanary_rows::error::{Error, Result};
 use allocanary_text::outside::harmless;
 use allocanary_who::fold::Skip;
-use allocanary_who::{BlockTally, By, Folding, FrameNames, StackGroups, sites};
+use allocanary_who::{BlockTally, By, Folding, StackGroups, sites};
 
 /// What is passed over, in addition to functions that are known by name.
 pub(super) fn folding(flags: &WhoFlags) -> Folding {

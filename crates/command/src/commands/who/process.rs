@@ -12,6 +12,7 @@ use super::asked::{WhoQuestion, Written};
 use crate::args::{OutputFlags, WhoFlags};
 use allocanary_heap::LiveProcess;
 use allocanary_heap::reader::{MEMORY, Reader};
+use allocanary_names::FrameNames;
 use allocanary_profile::reader as profile_reader;
 use allocanary_rows::error::{Error, Result};
 use allocanary_screens::draw::short;
@@ -20,7 +21,7 @@ use allocanary_sys::{input, private};
 use allocanary_text::outside::{TerminalStyle, harmless, harmless_lines};
 use allocanary_who::fold::{BYS, Skip};
 use allocanary_who::sampled::NamedProfile;
-use allocanary_who::{By, Folding, FrameNames, SiteOrder, collapsed, profile};
+use allocanary_who::{By, Folding, SiteOrder, collapsed, profile};
 
 /// The process that the argument names. A number is a process, even if a file has this name: anybody may have made the file. `./1` is a
 /// file.

@@ -14,6 +14,7 @@ use super::program::program;
 use super::under::{MomentReplays, named};
 use crate::args::{OutputFlags, WhoFlags};
 use allocanary_measure::summary::LEAST_SAMPLES;
+use allocanary_names::FrameNames;
 use allocanary_rows::error::{Error, Result};
 use allocanary_screens::draw::short;
 use allocanary_screens::views::who::what_if::WhatIfView;
@@ -23,7 +24,7 @@ use allocanary_trace::prepare::{Elsewhere, write_elsewhere};
 use allocanary_trace::reader::Trace;
 use allocanary_trace::stacks::{StackId, Stacks};
 use allocanary_who::what_if::{self, ReplayHeap, Sets, Ways};
-use allocanary_who::{By, FrameNames, MomentChoice, WhatIf, sites, under};
+use allocanary_who::{By, MomentChoice, WhatIf, sites, under};
 
 /// The number of replays of each way: an interval needs at least this many.
 const REPEATS: usize = LEAST_SAMPLES;

@@ -1,6 +1,6 @@
+use allocanary_names::NamedFrame;
 use allocanary_trace::stacks::Resident;
 use allocanary_who::course::GrowthSpan;
-use allocanary_who::frame::NamedFrame;
 use allocanary_who::moment::Peak;
 use allocanary_who::pages::{Divided, Share};
 use allocanary_who::slope::Slope;

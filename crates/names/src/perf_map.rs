@@ -16,7 +16,7 @@ use crate::frame::NamedFrame;
 pub const LONGEST: u64 = 64 << 20;
 
 /// The module of Python's functions, whose code is in no file.
-pub(crate) const PYTHON: &str = "[python]";
+pub const PYTHON: &str = "[python]";
 /// The module of other functions with a name of a perf map.
 const MADE: &str = "[jit]";
 
@@ -29,7 +29,7 @@ pub fn beside(trace: &Path) -> PathBuf {
 
 /// A map.
 #[derive(Default)]
-pub(super) struct PerfMap {
+pub(crate) struct PerfMap {
     text: String,
     /// By first address: the end of the range, and begin and end of the name. No two ranges overlap.
     ranges: BTreeMap<u64, (u64, u32, u32)>,
@@ -37,7 +37,7 @@ pub(super) struct PerfMap {
 
 impl PerfMap {
     /// Reads the map of a trace. `None` if it has none.
-    pub(super) fn of(trace: &Path) -> Result<Option<PerfMap>, String> {
+    pub(crate) fn of(trace: &Path) -> Result<Option<PerfMap>, String> {
         let path = beside(trace);
         let failed = |error: String| format!("{}: {error}; its names are not used", path.display());
         let wanted = |found: &str| failed(format!("wanted a regular file of at most {LONGEST} bytes, found {found}"));
@@ -55,7 +55,7 @@ impl PerfMap {
     }
 
     /// Reads a text.
-    pub(super) fn read(bytes: &[u8]) -> PerfMap {
+    pub(crate) fn read(bytes: &[u8]) -> PerfMap {
         let mut map = PerfMap { text: String::from_utf8_lossy(bytes).into_owned(), ranges: BTreeMap::new() };
         let lines = map.text.split_inclusive('\n').scan(0, |next, line| {
             let start = *next;
@@ -73,7 +73,7 @@ impl PerfMap {
     }
 
     /// The name of an address.
-    pub(super) fn find(&self, address: u64) -> Option<&str> {
+    pub(crate) fn find(&self, address: u64) -> Option<&str> {
         let (_, (behind, from, to)) = self.ranges.range(..=address).next_back()?;
         (address < *behind).then(|| &self.text[*from as usize..*to as usize])
     }
@@ -117,7 +117,7 @@ fn put(ranges: &mut BTreeMap<u64, (u64, u32, u32)>, first: u64, range: (u64, u32
 }
 
 /// The frame of a name. Python writes `py::function:/path/file.py`; names of other runtimes are used as they are.
-pub(super) fn frame(name: &str) -> NamedFrame {
+pub(crate) fn frame(name: &str) -> NamedFrame {
     let (function, file, module) = match name.strip_prefix("py::") {
         Some(name) => (name, name.split_once(':').map_or("", |(_, file)| file), PYTHON),
         None => (name, "", MADE),

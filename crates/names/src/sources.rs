@@ -9,7 +9,7 @@ use allocanary_process::{BrokerRequest, Opened, ProcessFiles, file, file_of};
 use allocanary_trace::stacks::TraceModule;
 
 /// The files of modules.
-pub(crate) trait Sources {
+pub trait Sources {
     /// The file of a module.
     fn file(&self, module: &TraceModule) -> Result<Rc<Opened>, String>;
 
@@ -18,7 +18,7 @@ pub(crate) trait Sources {
 }
 
 /// The files of this host that a trace names.
-pub(super) struct OfTrace {
+pub(crate) struct OfTrace {
     /// The folder with debug files.
     pub debug: PathBuf,
 }
@@ -35,7 +35,7 @@ impl Sources for OfTrace {
 }
 
 /// The files that a process has mapped.
-pub(crate) struct OfProcess {
+pub struct OfProcess {
     files: ProcessFiles,
     /// The addresses of the first mapping of each module, and the number of its file.
     mappings: BTreeMap<u64, (u64, u64)>,

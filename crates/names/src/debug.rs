@@ -9,21 +9,21 @@ use addr2line::gimli::{Dwarf, DwarfSections, EndianRcSlice, Error, Reader, RunTi
 use allocanary_process::Opened;
 use allocanary_process::elf::Elf;
 
-use super::scopes::Scopes;
+use crate::scopes::Scopes;
 
 /// What is read of it.
-pub(super) struct Debug {
+pub(crate) struct Debug {
     pub lines: Context<EndianRcSlice<RunTimeEndian>>,
     pub scopes: Option<Scopes>,
 }
 
 /// The most bytes of debug information that are read for all files together: the reader has some 256 MiB, and what is
 /// made of these bytes needs as much again.
-pub(super) const MOST: u64 = 96 << 20;
+pub(crate) const MOST: u64 = 96 << 20;
 
 impl Debug {
     /// Reads it; `None` if the file has none. The error says why it is not read.
-    pub(super) fn of(file: &Opened, elf: &Elf<'_>, left: &mut u64) -> Result<Option<Debug>, String> {
+    pub(crate) fn of(file: &Opened, elf: &Elf<'_>, left: &mut u64) -> Result<Option<Debug>, String> {
         let mut wanted = None;
         let endian = if elf.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
         let mut section = |id: SectionId| -> Result<Rc<[u8]>, Error> {

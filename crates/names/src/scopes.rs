@@ -19,7 +19,7 @@ const DEPTH: usize = 64;
 type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
 
 /// The scopes of a file's functions. A unit is read when one of its functions is looked up.
-pub(super) struct Scopes {
+pub(crate) struct Scopes {
     sections: Rc<DwarfSections<Rc<[u8]>>>,
     endian: RunTimeEndian,
     /// The offset of each unit, sorted.
@@ -66,7 +66,7 @@ struct Whole {
 
 impl Scopes {
     /// The scopes of a file's DWARF; `None` if it has none.
-    pub(super) fn of(sections: Rc<DwarfSections<Rc<[u8]>>>, endian: RunTimeEndian) -> Option<Scopes> {
+    pub(crate) fn of(sections: Rc<DwarfSections<Rc<[u8]>>>, endian: RunTimeEndian) -> Option<Scopes> {
         let mut scopes = Scopes {
             sections,
             endian,
@@ -111,7 +111,7 @@ impl Scopes {
     }
 
     /// The function whose entry is at this offset of the unit with the address.
-    pub(super) fn find(&mut self, address: u64, entry: usize) -> Option<FunctionId> {
+    pub(crate) fn find(&mut self, address: u64, entry: usize) -> Option<FunctionId> {
         let behind = self.ranges.partition_point(|range| range.begin <= address);
         let near = self.ranges[..behind].iter().rev().take_while(|range| range.until > address);
         let units: Vec<usize> = near.filter(|range| range.end > address).map(|range| range.unit).collect();

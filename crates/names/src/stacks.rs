@@ -2,13 +2,6 @@
 //! each, names are demangled. Only files of this machine are read, and only if they are of the recorded build. The perf map of the trace
 //! names code that is in no file.
 
-mod debug;
-mod file;
-pub mod perf_map;
-mod scopes;
-pub(crate) mod sources;
-mod unwinding;
-
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::rc::Rc;
@@ -17,11 +10,11 @@ use std::sync::Arc;
 use allocanary_text::outside::harmless;
 use allocanary_trace::stacks::{CodePlace, StackId, Stacks};
 
-use crate::fold::are_allocators;
+use crate::debug;
+use crate::file::Symbols;
 use crate::frame::NamedFrame;
-use file::Symbols;
-use perf_map::PerfMap;
-use sources::{OfProcess, OfTrace, Sources};
+use crate::perf_map::{self, PerfMap};
+use crate::sources::{OfProcess, OfTrace, Sources};
 
 /// The folder where distributions put debug files.
 const DEBUG: &str = "/usr/lib/debug";
@@ -71,7 +64,7 @@ impl<'a> FrameNames<'a> {
     }
 
     /// The names of a process's stacks, by the files that it has mapped.
-    pub(crate) fn of_process(stacks: &'a Stacks, files: &'a OfProcess) -> FrameNames<'a> {
+    pub fn of_process(stacks: &'a Stacks, files: &'a OfProcess) -> FrameNames<'a> {
         FrameNames::from(stacks, From::Process(files))
     }
 
@@ -132,12 +125,9 @@ impl<'a> FrameNames<'a> {
         if is_without { frames.len() } else { 0 }
     }
 
-    /// The return addresses of a stack from the caller of the allocator on; all of them if every frame is of the
-    /// allocator.
-    pub fn callers(&mut self, stack: StackId) -> Vec<CodePlace> {
-        let all: Vec<CodePlace> = self.stacks.frames(stack).collect();
-        let first = all.iter().position(|code| !are_allocators(&self.frames(*code))).unwrap_or(0);
-        all[first..].to_vec()
+    /// The return addresses of a stack, innermost first.
+    pub fn codes(&self, stack: StackId) -> Vec<CodePlace> {
+        self.stacks.frames(stack).collect()
     }
 
     /// The frames of a return address, innermost first: the inlined ones, and the function. None without names.

@@ -10,15 +10,14 @@ use allocanary_process::Opened;
 use allocanary_process::elf::{self, Elf, SymbolKind, SymbolSection};
 use allocanary_trace::stacks::TraceModule;
 
-use super::NamedFrame;
-use super::debug::Debug;
-use super::sources::Sources;
-use super::unwinding;
-use crate::frame::FunctionId;
+use crate::debug::Debug;
+use crate::frame::{FunctionId, NamedFrame};
+use crate::sources::Sources;
+use crate::unwinding;
 
 /// The symbols and lines of a file's code.
 #[derive(Default)]
-pub(super) struct Symbols {
+pub(crate) struct Symbols {
     debug: Option<Debug>,
     /// Functions by their addresses, sorted.
     functions: Vec<Function>,
@@ -40,7 +39,7 @@ struct Function {
 impl Symbols {
     /// Reads the file of a module and its debug file, if they are of its build. `left` is how many bytes of debug
     /// information may be read.
-    pub(super) fn of(module: &TraceModule, sources: &dyn Sources, left: &mut u64) -> (Symbols, Vec<String>) {
+    pub(crate) fn of(module: &TraceModule, sources: &dyn Sources, left: &mut u64) -> (Symbols, Vec<String>) {
         let (mut out, mut notes) = (Symbols::default(), Vec::new());
         let path = module.path.strip_suffix(" (deleted)").unwrap_or(&module.path);
         // Other modules have no file: `[vdso]`, or code that a program makes while it runs.
@@ -91,7 +90,7 @@ impl Symbols {
     }
 
     /// The frames at an address of the file, innermost first. At least one.
-    pub(super) fn frames(&mut self, address: u64) -> Vec<NamedFrame> {
+    pub(crate) fn frames(&mut self, address: u64) -> Vec<NamedFrame> {
         let mut out: Vec<NamedFrame> = Vec::new();
         if let Some(Debug { lines, scopes }) = &mut self.debug
             && let Ok(mut frames) = lines.find_frames(address).skip_all_loads()
@@ -139,7 +138,7 @@ impl Symbols {
 
     /// Whether the file has no unwinding table for an address, so that a stack ends there. False if the tables cannot be
     /// read.
-    pub(super) fn is_without_table(&mut self, address: u64) -> bool {
+    pub(crate) fn is_without_table(&mut self, address: u64) -> bool {
         let Some(file) = &self.file else { return false };
         let ranges = self.unwound.get_or_insert_with(|| unwinding::ranges(file).unwrap_or_default());
         let behind = ranges.partition_point(|range| range.start <= address);

@@ -11,7 +11,7 @@ use allocanary_process::elf::{self, Elf};
 const MOST: u64 = 64 << 20;
 
 /// The ranges, sorted. `None` if the file has no readable tables.
-pub(super) fn ranges(file: &Opened) -> Option<Vec<Range<u64>>> {
+pub(crate) fn ranges(file: &Opened) -> Option<Vec<Range<u64>>> {
     let cache = elf::cache(file);
     let elf = Elf::of(&cache)?;
     let (section, bytes) = elf.bytes(".eh_frame", MOST)?;

@@ -141,21 +141,6 @@ fn a_program_that_was_replaced_is_told_and_not_used() {
 }
 
 #[test]
-fn the_allocators_own_frames_are_left_out_for_other_tools() {
-    let node = |parent, pc| StackNode { parent, pc, module: 0 };
-    let module =
-        |path: &str, start| TraceModule { start, end: start + 100, path: path.into(), ..TraceModule::default() };
-    let stacks = Stacks {
-        nodes: vec![node(0, 0), node(0, 150), node(1, 250), node(2, 350), node(0, 351)],
-        modules: vec![module("app", 100), module("libc.so.6", 200), module("libjemalloc.so.2", 300)],
-    };
-    let mut names = FrameNames::of(&stacks);
-    let mut callers = |stack| names.callers(stack).iter().map(|code| code.pc).collect::<Vec<_>>();
-    assert_eq!(callers(3), [250, 150], "libc is a caller like others here");
-    assert_eq!(callers(4), [351], "there is no caller");
-}
-
-#[test]
 fn an_address_without_a_module_is_itself() {
     let stacks = Stacks {
         nodes: vec![StackNode::default(), StackNode { parent: 0, pc: 0x1234, module: 0 }],

@@ -1,0 +1,24 @@
+//! Internal to [allocanary](https://docs.rs/allocanary): this crate has no stable API, and any release may change it.
+//!
+//! What the code and the variables of another program are called. In: addresses, and the files that the program has mapped. Out: functions
+//! with file, line, module and inlined frames.
+//!
+//! - [`stacks`] names the frames of stacks, by the [`sources`] of a trace or of a process. [`perf_map`] names code that is in no file.
+//! - [`frame`] is what a name is made of.
+
+// Numbers and texts are returned; only the command writes to a terminal.
+#![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
+
+mod debug;
+mod file;
+pub mod frame;
+pub mod perf_map;
+mod scopes;
+pub mod sources;
+pub mod stacks;
+mod unwinding;
+
+pub use frame::{FunctionId, NamedFrame};
+pub use stacks::FrameNames;
