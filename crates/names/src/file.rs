@@ -4,7 +4,6 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use addr2line::demangle_auto;
 use addr2line::gimli::ReaderOffset;
 use allocanary_process::Opened;
 use allocanary_process::elf::{self, Elf, SymbolKind, SymbolSection};
@@ -12,6 +11,7 @@ use allocanary_trace::stacks::TraceModule;
 
 use crate::debug::Debug;
 use crate::frame::{FunctionId, NamedFrame};
+use crate::mangled::demangled;
 use crate::sources::Sources;
 use crate::unwinding;
 
@@ -104,7 +104,8 @@ impl Symbols {
                     identity.file = location.and_then(|location| location.file).unwrap_or_default().into();
                 }
                 let name = frame.function.as_ref().and_then(|name| {
-                    let (raw, whole) = (name.raw_name().ok()?, name.demangle().ok()?);
+                    let raw = name.raw_name().ok()?;
+                    let whole = demangled(&raw);
                     // A name that is not mangled has no scope.
                     let path = identity.as_ref().filter(|_| raw == whole).map(|identity| identity.path.clone());
                     Some(path.unwrap_or_else(|| without_hash(&whole).into()))
@@ -127,7 +128,7 @@ impl Symbols {
         if let Some(last) = out.last_mut().filter(|last| !last.is_named || is_short(last))
             && let Some(function) = self.function(address)
         {
-            let name = demangle_auto((&function.name).into(), None);
+            let name = demangled(&function.name);
             (last.function, last.is_named) = (without_hash(&name).into(), true);
             let (path, file) = (name.into_owned(), function.source.clone());
             last.identity =

@@ -4,7 +4,9 @@
 //! with file, line, module and inlined frames.
 //!
 //! - [`stacks`] names the frames of stacks, by the [`sources`] of a trace or of a process. [`perf_map`] names code that is in no file.
-//! - [`frame`] is what a name is made of.
+//! - [`frame`] is what a name is made of. [`mangled`] has the names that a compiler has changed.
+//!
+//! Only this crate demangles.
 
 // Numbers and texts are returned; only the command writes to a terminal.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
@@ -14,6 +16,7 @@
 mod debug;
 mod file;
 pub mod frame;
+pub mod mangled;
 pub mod perf_map;
 mod scopes;
 pub mod sources;
