@@ -16,6 +16,9 @@ const REFERENCES: usize = 16;
 /// The most scopes of a name.
 const DEPTH: usize = 64;
 
+/// A class's scope, file and line.
+type ClassPlace = (Option<usize>, Option<Rc<str>>, u32);
+
 type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
 
 /// The scopes of a file's functions. A unit is read when one of its functions is looked up.
@@ -29,6 +32,8 @@ pub(crate) struct Scopes {
     read: HashSet<usize>,
     /// Entries of the units that were read, by their offsets in the section.
     entries: HashMap<usize, Entry>,
+    /// Classes without a name, such as those of lambdas, by scope, file and line.
+    nameless: HashMap<ClassPlace, Vec<usize>>,
 }
 
 /// Addresses of a unit.
@@ -53,6 +58,14 @@ struct Entry {
     column: u32,
 }
 
+impl Entry {
+    /// Whether it is a class without a name.
+    fn is_nameless(&self) -> bool {
+        let is_class = matches!(self.tag, constants::DW_TAG_class_type | constants::DW_TAG_structure_type);
+        is_class && self.name.is_none() && self.origin.is_none()
+    }
+}
+
 /// An entry, completed from the entries to which it refers.
 #[derive(Default)]
 struct Whole {
@@ -74,6 +87,7 @@ impl Scopes {
             ranges: Vec::new(),
             read: HashSet::new(),
             entries: HashMap::new(),
+            nameless: HashMap::new(),
         };
         let (units, ranges) = scopes.layout();
         (scopes.units, scopes.ranges) = (units, ranges);
@@ -127,8 +141,8 @@ impl Scopes {
     fn identity(&mut self, place: usize) -> Option<FunctionId> {
         let Whole { name, mut scope, mut file, mut line, mut column } = self.whole(place)?;
         let mut names = vec![name?.to_string()];
-        while let Some(outer) = scope.filter(|_| names.len() < DEPTH) {
-            let outer = self.whole(outer)?;
+        while let Some(at) = scope.filter(|_| names.len() < DEPTH) {
+            let outer = self.whole(at)?;
             // The operator of a lambda has no place of declaration. Its class has a place, but no name.
             let is_first = names.len() == 1;
             if is_first && line == 0 {
@@ -138,7 +152,8 @@ impl Scopes {
                 Some(name) => names.push(name.to_string()),
                 None if is_first && names[0] == "operator()" => {
                     let short = outer.file.as_ref().and_then(|file| file.rsplit('/').next()).unwrap_or_default();
-                    names[0] = format!("{{lambda at {short}:{}}}", outer.line);
+                    let number = self.number(at, &outer);
+                    names[0] = format!("{{lambda{number} at {short}:{}}}", outer.line);
                 }
                 None => names.push("(anonymous)".into()),
             }
@@ -147,6 +162,14 @@ impl Scopes {
         names.reverse();
         let file = file.map_or(String::new(), |file| file.to_string());
         Some(FunctionId { path: names.join("::"), file, line, column, address: 0 })
+    }
+
+    /// Which one of several lambdas of a line a class is: `#2`. Nothing, if there is only one. Clang writes no columns.
+    fn number(&self, place: usize, class: &Whole) -> String {
+        let alike = self.nameless.get(&(class.scope, class.file.clone(), class.line));
+        let alike = alike.filter(|alike| alike.len() > 1);
+        let at = alike.and_then(|alike| alike.iter().position(|one| *one == place));
+        at.map_or(String::new(), |at| format!("#{}", at + 1))
     }
 
     /// A complete entry: missing attributes come from the entries to which it refers.
@@ -180,6 +203,12 @@ impl Scopes {
             let mut entries = HashMap::new();
             // The entries before the damage are kept.
             let _ = self.entries_of(place, &mut entries);
+            let mut classes: Vec<(&usize, &Entry)> = entries.iter().filter(|(_, entry)| entry.is_nameless()).collect();
+            classes.sort_unstable_by_key(|(place, _)| **place);
+            for (place, class) in classes {
+                let key = (class.parent, class.file.clone(), class.line);
+                self.nameless.entry(key).or_default().push(*place);
+            }
             self.entries.extend(entries);
         }
     }
