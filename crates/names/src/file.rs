@@ -10,7 +10,7 @@ use allocanary_process::elf::{self, Elf, SymbolKind, SymbolSection};
 use allocanary_trace::stacks::TraceModule;
 
 use crate::debug::Debug;
-use crate::frame::{FunctionId, NamedFrame};
+use crate::frame::{FunctionId, NameSource, NamedFrame};
 use crate::mangled::demangled;
 use crate::sources::Sources;
 use crate::unwinding;
@@ -31,6 +31,7 @@ pub(crate) struct Symbols {
 struct Function {
     address: u64,
     size: u64,
+    table: NameSource,
     name: String,
     /// The source file of a local function (`static`); else empty.
     source: String,
@@ -111,12 +112,12 @@ impl Symbols {
                     Some(path.unwrap_or_else(|| without_hash(&whole).into()))
                 });
                 out.push(NamedFrame {
-                    is_named: name.is_some(),
+                    source: if name.is_some() { NameSource::Debug } else { NameSource::None },
                     function: name.unwrap_or_default(),
                     file: location.and_then(|location| location.file).unwrap_or_default().into(),
                     line: location.and_then(|location| location.line).unwrap_or(0),
-                    module: String::new(),
                     identity: identity.map(Arc::new),
+                    ..NamedFrame::default()
                 });
             }
         }
@@ -125,11 +126,19 @@ impl Symbols {
         }
         // The outermost one is the function of the symbol.
         let is_short = |frame: &NamedFrame| frame.identity.as_ref().is_none_or(|identity| identity.line == 0);
-        if let Some(last) = out.last_mut().filter(|last| !last.is_named || is_short(last))
+        if let Some(last) = out.last_mut()
             && let Some(function) = self.function(address)
         {
+            last.code_bytes = function.size;
+            if last.is_named() && !is_short(last) {
+                // GCC gives all functions that are made for lambdas of one line one name: `call<main()::<lambda()> >`.
+                if let Some(identity) = last.identity.as_mut().filter(|identity| identity.path.contains("<lambda")) {
+                    Arc::make_mut(identity).address = function.address;
+                }
+                return out;
+            }
             let name = demangled(&function.name);
-            (last.function, last.is_named) = (without_hash(&name).into(), true);
+            (last.function, last.source) = (without_hash(&name).into(), function.table);
             let (path, file) = (name.into_owned(), function.source.clone());
             last.identity =
                 Some(Arc::new(FunctionId { path, file, address: function.address, ..FunctionId::default() }));
@@ -160,8 +169,9 @@ impl Symbols {
 fn functions(elf: &Elf<'_>) -> Result<Vec<Function>, String> {
     let mut out = Vec::new();
     let mut trouble = None;
-    for table in [SymbolSection::Full, SymbolSection::Dynamic] {
-        let symbols = match elf.symbols(table) {
+    for (section, table) in [(SymbolSection::Full, NameSource::Symbols), (SymbolSection::Dynamic, NameSource::Exported)]
+    {
+        let symbols = match elf.symbols(section) {
             Ok(symbols) => symbols,
             Err(error) => {
                 trouble = Some(error);
@@ -178,6 +188,7 @@ fn functions(elf: &Elf<'_>) -> Result<Vec<Function>, String> {
                     out.push(Function {
                         address: symbol.address,
                         size: symbol.bytes,
+                        table,
                         name: symbol.name.into(),
                         source,
                     });

@@ -23,5 +23,5 @@ pub mod sources;
 pub mod stacks;
 mod unwinding;
 
-pub use frame::{FunctionId, NamedFrame};
+pub use frame::{FunctionId, NameSource, NamedFrame};
 pub use stacks::FrameNames;

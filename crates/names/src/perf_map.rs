@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use allocanary_process::file;
 
-use crate::frame::NamedFrame;
+use crate::frame::{NameSource, NamedFrame};
 
 /// The longest map that is copied and read, in bytes: some 600,000 functions.
 pub const LONGEST: u64 = 64 << 20;
@@ -124,11 +124,10 @@ pub(crate) fn frame(name: &str) -> NamedFrame {
     };
     NamedFrame {
         function: function.into(),
-        is_named: true,
+        source: NameSource::Map,
         file: file.into(),
-        line: 0,
         module: module.into(),
-        identity: None,
+        ..NamedFrame::default()
     }
 }
 

@@ -103,7 +103,7 @@ impl<'a> FrameNames<'a> {
         let stacks = self.stacks;
         let frames: Vec<NamedFrame> = stacks.frames(stack).flat_map(|code| self.frames(code).to_vec()).collect();
         for (is_named, made) in [true, false].into_iter().zip(&mut self.made) {
-            if frames.iter().any(|frame| is_made(frame) && frame.is_named == is_named) {
+            if frames.iter().any(|frame| is_made(frame) && frame.is_named() == is_named) {
                 made.insert(stack);
             }
         }
@@ -187,13 +187,14 @@ impl<'a> FrameNames<'a> {
         let address = call.wrapping_sub(module.bias);
         let mut frames = symbols.frames(address);
         let clean = |text: &str| harmless(text).into_owned();
+        let build_id: Arc<str> = module.build_id.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into();
         for frame in &mut frames {
-            (frame.module, frame.file) = (clean(name), clean(&frame.file));
+            (frame.module, frame.file, frame.build_id) = (clean(name), clean(&frame.file), build_id.clone());
             frame.function = clean(&frame.function);
             if let Some(identity) = frame.identity.as_mut().map(Arc::make_mut) {
                 (identity.path, identity.file) = (clean(&identity.path), clean(&identity.file));
             }
-            if !frame.is_named {
+            if !frame.is_named() {
                 frame.function = format!("{}+{:#x}", frame.module, pc.wrapping_sub(module.bias));
             }
         }

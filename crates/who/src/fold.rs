@@ -211,7 +211,7 @@ fn part(frame: &NamedFrame) -> Part {
         return if python::is_library(&frame.file) { Part::Script } else { Part::Program };
     }
     let is_in = |list: &[&str]| list.iter().any(|name| frame.module.starts_with(name));
-    let name = if frame.is_named { qualified(&frame.function) } else { "" };
+    let name = if frame.is_named() { qualified(&frame.function) } else { "" };
     let is_wrapper = WRAPPERS.iter().any(|start| name.starts_with(start));
     if is_in(ALLOCATORS)
         || is_wrapper
@@ -288,6 +288,7 @@ fn short(path: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use allocanary_names::NameSource;
     use allocanary_trace::stacks::{StackNode, Stacks, TraceModule};
 
     use super::*;
@@ -295,7 +296,7 @@ mod tests {
     fn frame(module: &str, function: &str) -> NamedFrame {
         NamedFrame {
             function: function.into(),
-            is_named: !function.contains("+0x"),
+            source: if function.contains("+0x") { NameSource::None } else { NameSource::Symbols },
             module: module.into(),
             ..NamedFrame::default()
         }

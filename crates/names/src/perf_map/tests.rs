@@ -13,11 +13,10 @@ fn a_line_names_its_addresses() {
     assert_eq!(frame(0x7ff0_b28b_5fff), None);
     let load = NamedFrame {
         function: "load:/srv/my app.py".into(),
-        is_named: true,
+        source: NameSource::Map,
         file: "/srv/my app.py".into(),
-        line: 0,
         module: "[python]".into(),
-        identity: None,
+        ..NamedFrame::default()
     };
     assert_eq!((frame(0x7ff0_b28b_600b), frame(0x7ff0_b28b_6015)), (Some(load.clone()), Some(load)));
     assert_eq!(frame(0x7ff0_b28b_6016), None);

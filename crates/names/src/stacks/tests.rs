@@ -8,6 +8,7 @@ use allocanary_trace::stacks::{StackNode, TraceModule};
 use object::{Object, ObjectSymbol};
 
 use super::*;
+use crate::frame::NameSource;
 
 const SOURCE: &str = "\
 static inline __attribute__((always_inline)) int inlined(int *p) {
@@ -84,7 +85,7 @@ fn a_frame_has_its_inlined_functions_and_lines() {
     let frames = FrameNames::with(&stacks, Path::new("/nowhere")).stack(1);
     assert_eq!(functions(&frames), ["inlined", "outer"]);
     assert!(frames[0].file.ends_with("names.c") && frames[0].line == 2, "{frames:?}");
-    assert_eq!((frames[1].line, frames[1].module.as_str(), frames[1].is_named), (5, "names", true));
+    assert_eq!((frames[1].line, frames[1].module.as_str(), frames[1].is_named()), (5, "names", true));
 }
 
 /// If a call is the last instruction of a function, it returns to the next function.
@@ -108,7 +109,7 @@ fn a_stripped_file_has_offsets_and_its_debug_file_has_the_names() {
     let stacks = stacks(&built);
     let frames = FrameNames::with(&stacks, Path::new("/nowhere")).stack(1);
     assert_eq!(functions(&frames), [format!("names+{:#x}", built.outer + 1)]);
-    assert!(!frames[0].is_named);
+    assert!(!frames[0].is_named());
     let mut names = FrameNames::with(&stacks, &debug);
     assert_eq!(functions(&names.stack(1)), ["inlined", "outer"]);
     assert!(names.notes().is_empty(), "{:?}", names.notes());
@@ -118,7 +119,7 @@ fn a_stripped_file_has_offsets_and_its_debug_file_has_the_names() {
     let wrong = debug_file(&debug, &other.modules[0].build_id);
     std::fs::create_dir_all(wrong.parent().unwrap()).unwrap();
     std::fs::copy(&place, wrong).unwrap();
-    assert!(!FrameNames::with(&other, &debug).stack(1)[0].is_named);
+    assert!(!FrameNames::with(&other, &debug).stack(1)[0].is_named());
 }
 
 #[test]
@@ -127,7 +128,7 @@ fn a_program_that_was_replaced_is_told_and_not_used() {
     let mut stacks = stacks(&built);
     stacks.modules[0].build_id[0] ^= 1;
     let mut names = FrameNames::with(&stacks, Path::new("/nowhere"));
-    assert!(!names.stack(1)[0].is_named);
+    assert!(!names.stack(1)[0].is_named());
     let [note] = &names.notes()[..] else { panic!("{:?}", names.notes()) };
     assert!(note.contains("is not the file that was recorded: wanted build-id") && note.contains("not used"), "{note}");
     stacks.modules[0].path = "/nowhere/names (deleted)".into();
@@ -192,7 +193,7 @@ fn code_that_is_in_no_file_is_named_by_the_map_of_the_trace() {
     );
     // If a call is the last instruction, it returns to the next function.
     assert_eq!(names.frames(CodePlace { pc: 0x100b, module: 0 })[0].function, "load:/srv/\u{fffd}app.py");
-    assert!(!names.frames(CodePlace { pc: 0x1000, module: 0 })[0].is_named);
+    assert!(!names.frames(CodePlace { pc: 0x1000, module: 0 })[0].is_named());
     std::fs::remove_file(perf_map::beside(&trace)).unwrap();
     std::fs::create_dir(perf_map::beside(&trace)).unwrap();
     assert!(names_of(3).1[0].contains("a.trace.perfmap: wanted a regular file"));
@@ -269,6 +270,37 @@ fn a_function_has_the_name_of_all_that_it_is_in() {
     assert!(identity.file.ends_with("/scoped.cc"), "{identity:?}");
 }
 
+/// Clang writes no columns, and the two would be one.
+#[test]
+fn lambdas_of_one_line_have_numbers() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "volatile int sink;\n#define QUIET __attribute__((noinline))\n\
+                int main() { auto a = []() QUIET { sink = 1; }; auto b = []() QUIET { sink = 2; }; a(); b(); return 0; }\n";
+    let Some(program) = compiled_text(folder.path(), "pair.cc", text, &["-O1", "-g", "-Wl,--build-id=sha1"]) else {
+        return;
+    };
+    let stacks = stacks_at(&program, &symbols(&program, "UlvE"));
+    let mut names = FrameNames::with(&stacks, Path::new("/nowhere"));
+    let mut named = [1, 2].map(|stack| names.stack(stack).pop().unwrap().function);
+    named.sort_unstable();
+    assert_eq!(named, ["main::{lambda#1 at pair.cc:3}", "main::{lambda#2 at pair.cc:3}"]);
+}
+
+#[test]
+fn functions_that_are_made_for_two_lambdas_are_two() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "volatile int sink;\ntemplate <class F> __attribute__((noinline)) void call(F f) { f(); }\n\
+                int main() { call([] { sink = 1; }); call([] { sink = 2; }); return 0; }\n";
+    let Some(program) = compiled_text(folder.path(), "made.cc", text, &["-O1", "-g", "-Wl,--build-id=sha1"]) else {
+        return;
+    };
+    let stacks = stacks_at(&program, &symbols(&program, "4call"));
+    let mut names = FrameNames::with(&stacks, Path::new("/nowhere"));
+    let [one, other] = [1, 2].map(|stack| names.stack(stack).pop().unwrap());
+    assert!(one.function.starts_with("call<") && other.function.starts_with("call<"), "{one:?} {other:?}");
+    assert_ne!(one.identity, other.identity);
+}
+
 /// With lines, and with symbols only.
 #[test]
 fn functions_of_one_name_in_two_files_are_two() {
@@ -341,4 +373,56 @@ fn of_lines_alone_the_symbol_has_the_whole_name() {
     let stacks = stacks_at(&program, &symbols(&program, "1a4make"));
     let frames = FrameNames::with(&stacks, Path::new("/nowhere")).stack(1);
     assert_eq!(frames.last().unwrap().function, "lines::a::make");
+}
+
+/// Each of these is a code of a C++ type as well, and a demangler makes `wchar_t`, `std` and `...` of them.
+const SHORT: &str = "a b c d e f g h i j l m n s t v w x y z Pc St Sa Ss Di PKc Si So Dn xx Da";
+
+/// In C and in C++, with debug information, with symbols only, and stripped.
+#[test]
+fn a_short_name_is_no_code_of_a_type() {
+    let names: Vec<&str> = SHORT.split(' ').collect();
+    let functions: String = names
+        .iter()
+        .enumerate()
+        .map(|(at, name)| format!("STATIC __attribute__((noinline)) void {name}(int k) {{ sink = {at} + k; }}\n"))
+        .collect();
+    let calls: String = names.iter().map(|name| format!("{name}(sink); ")).collect();
+    let text = format!("volatile int sink;\n{functions}int main(void) {{ {calls} return 0; }}\n");
+    for (source, flags) in [
+        ("one.c", ["-g0", "-DSTATIC="]),
+        ("one.c", ["-g", "-DSTATIC="]),
+        ("one.c", ["-g", "-DSTATIC=static"]),
+        ("one.cc", ["-g0", "-DSTATIC=static"]),
+        ("one.cc", ["-g", "-DSTATIC=static"]),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let all = [&flags[..], &["-O1", "-Wl,--build-id=sha1"]].concat();
+        let Some(program) = compiled_text(folder.path(), source, &text, &all) else { return };
+        // A static function of C++ is a mangled symbol: `_ZL1wi`.
+        let at = |name: &str| {
+            let mangled = format!("_ZL{}{name}i", name.len());
+            let bytes = std::fs::read(&program).unwrap();
+            let object = object::File::parse(&*bytes).unwrap();
+            let is = |symbol: &str| symbol == name || symbol == mangled;
+            object.symbols().find(|symbol| symbol.name().is_ok_and(is)).expect(name).address()
+        };
+        let addresses: Vec<u64> = names.iter().map(|name| at(name)).collect();
+        let stacks = stacks_at(&program, &addresses);
+        let mut found = FrameNames::with(&stacks, Path::new("/nowhere"));
+        let is_mangled = source == "one.cc" && flags[0] == "-g0";
+        for (number, name) in (1..).zip(&names) {
+            let frame = found.stack(number).pop().unwrap();
+            let wanted = if is_mangled { format!("{name}(int)") } else { name.to_string() };
+            let source = if flags[0] == "-g" { NameSource::Debug } else { NameSource::Symbols };
+            assert_eq!((frame.function, frame.source), (wanted, source), "{flags:?}");
+        }
+        let Ok(strip) = Command::new("strip").arg(&program).status() else { return skipped("no strip") };
+        assert!(strip.success());
+        let mut bare = FrameNames::with(&stacks, Path::new("/nowhere"));
+        for (number, address) in (1..).zip(&addresses) {
+            let frame = bare.stack(number).pop().unwrap();
+            assert_eq!((frame.function.as_str(), frame.is_named()), (&*format!("one+{:#x}", address + 1), false));
+        }
+    }
 }

@@ -168,7 +168,7 @@ fn of_site(found: &SiteReport, site: &AllocationSite) -> Value {
         line => format!("{}:{line}", of.file),
     });
     json!({
-        "name": site.name, "function": known(&frame.function).filter(|_| frame.is_named), "file": known(&frame.file),
+        "name": site.name, "function": known(&frame.function).filter(|_| frame.is_named()), "file": known(&frame.file),
         "declared": declared.filter(|place| !place.is_empty()), "line": Some(frame.line).filter(|line| *line > 0), "module": known(&frame.module),
         "pinned_bytes": share.pinned, "alone_bytes": alone(share.alone), "with_holes_bytes": alone(share.with_holes),
         "requested_bytes": site.live, "blocks": site.blocks, "untouched_bytes": share.untouched,

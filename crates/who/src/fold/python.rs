@@ -30,18 +30,19 @@ pub(super) fn is_interpreter(frame: &NamedFrame) -> bool {
         let name = frame.function.trim_start_matches('_').strip_prefix("Py");
         name.is_some_and(|name| name.starts_with(|letter: char| letter == '_' || letter.is_ascii_uppercase()))
     };
-    module.starts_with("libpython") || is_program() || is_extension() || frame.is_named && is_api()
+    module.starts_with("libpython") || is_program() || is_extension() || frame.is_named() && is_api()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::fold::{Folding, site};
+    use allocanary_names::NameSource;
 
     fn frame(module: &str, function: &str) -> NamedFrame {
         let file = function.split_once(':').filter(|_| module == PYTHON).map_or("", |(_, file)| file).into();
-        let is_named = !function.contains("+0x");
-        NamedFrame { function: function.into(), is_named, file, line: 0, module: module.into(), identity: None }
+        let source = if function.contains("+0x") { NameSource::None } else { NameSource::Map };
+        NamedFrame { function: function.into(), source, file, module: module.into(), ..NamedFrame::default() }
     }
 
     fn of(frames: &[(&str, &str)]) -> String {

@@ -82,8 +82,8 @@ impl Folding {
 
 /// Whether a name says that the function allocates.
 fn is_called_so(frame: &NamedFrame) -> bool {
-    frame.is_named && !frame.function.contains(':') && plain(&frame.function).ends_with("alloc")
-        || is_of_family(&frame.function) && frame.is_named
+    frame.is_named() && !frame.function.contains(':') && plain(&frame.function).ends_with("alloc")
+        || is_of_family(&frame.function) && frame.is_named()
 }
 
 fn is_of_family(function: &str) -> bool {
@@ -110,11 +110,12 @@ fn plain(function: &str) -> String {
 mod tests {
     use super::*;
     use crate::fold::site;
+    use allocanary_names::NameSource;
 
     fn made(functions: &[&str], allocations: u64) -> WrapperStack {
         let frame = |function: &&str| NamedFrame {
             function: (*function).into(),
-            is_named: true,
+            source: NameSource::Symbols,
             module: "app".into(),
             ..NamedFrame::default()
         };

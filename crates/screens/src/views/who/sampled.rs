@@ -141,7 +141,7 @@ fn of_site(site: &SampledSite) -> Value {
     let (frame, live) = (&site.frame, site.live());
     let known = |text: &str| Some(text.to_string()).filter(|text| !text.is_empty());
     json!({
-        "name": site.name, "function": known(&frame.function).filter(|_| frame.is_named), "file": known(&frame.file),
+        "name": site.name, "function": known(&frame.function).filter(|_| frame.is_named()), "file": known(&frame.file),
         "line": Some(frame.line).filter(|line| *line > 0), "module": known(&frame.module),
         "requested_bytes": live.bytes.round(), "requested_low_bytes": live.low.round(), "requested_high_bytes": live.high.round(),
         "blocks": site.sum.blocks.round(), "samples": site.sum.samples, "oldest_seconds": site.oldest,

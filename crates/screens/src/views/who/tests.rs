@@ -1,4 +1,4 @@
-use allocanary_names::NamedFrame;
+use allocanary_names::{NameSource, NamedFrame};
 use allocanary_trace::stacks::Resident;
 use allocanary_who::course::GrowthSpan;
 use allocanary_who::moment::Peak;
@@ -15,11 +15,11 @@ fn site(name: &str, pinned: u64, alone: u64, live: u64, short: u64, grows: bool)
         name: name.into(),
         frame: NamedFrame {
             function: name.into(),
-            is_named: true,
+            source: NameSource::Debug,
             file: "/src/dict.c".into(),
             line: 41,
             module: "redis-server".into(),
-            identity: None,
+            ..NamedFrame::default()
         },
         allocations: 1000,
         bytes: 4 * live,
