@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use inferno::flamegraph::{Options, from_lines};
 
-use crate::fold::callers;
+use crate::fold::{Folding, callers};
 use crate::order::SiteOrder;
 use crate::sites::OfStack;
 use allocanary_names::FrameNames;
@@ -30,11 +30,11 @@ pub fn what(order: SiteOrder) -> &'static str {
 
 /// `main;load;insert 4096`: outermost first, with a stack's bytes. Stacks with the same names are one line, and those without bytes have
 /// none. The frames of the allocator are left out.
-pub fn collapsed(of: &[OfStack], names: &mut FrameNames<'_>, order: SiteOrder) -> String {
+pub fn collapsed(of: &[OfStack], names: &mut FrameNames<'_>, folding: &Folding, order: SiteOrder) -> String {
     let mut lines: BTreeMap<String, u64> = BTreeMap::new();
     for one in of.iter().filter(|one| bytes(one, order) > 0) {
         let mut frames: Vec<String> = Vec::new();
-        for code in callers(names, one.stack) {
+        for code in callers(names, one.stack, folding) {
             frames.extend(names.frames(code).iter().map(|frame| plain(&frame.function)));
         }
         frames.reverse();
@@ -86,7 +86,7 @@ mod tests {
         let (stacks, ids) = stacks(&[&[0x10, 0x20], &[0x10, 0x30]]);
         let of = |stack, pinned| OfStack { stack, pinned, ..OfStack::default() };
         let all = [of(ids[0], 5), of(ids[1], 7), of(ids[0], 1), of(0, 2), of(ids[1], 0)];
-        let lines = collapsed(&all, &mut FrameNames::of(&stacks), SiteOrder::Pinned);
+        let lines = collapsed(&all, &mut FrameNames::of(&stacks), &Folding::default(), SiteOrder::Pinned);
         assert_eq!(lines, "(no stack) 2\n0x10;0x20 6\n0x10;0x30 7\n");
         let svg = String::from_utf8(flamegraph("redis <idle>", &lines, SiteOrder::Pinned).unwrap()).unwrap();
         assert!(svg.contains("redis &lt;idle&gt;") && svg.contains("0x30 (7 bytes pinned"), "{svg}");
@@ -94,7 +94,7 @@ mod tests {
         assert_eq!(plain("a;b\nc"), "a:b c");
         let live = |stack, live| OfStack { stack, live: (1, live), allocated: (9, 9 * live), ..OfStack::default() };
         let all = [live(ids[0], 5), of(ids[1], 7)];
-        let lines = |order| collapsed(&all, &mut FrameNames::of(&stacks), order);
+        let lines = |order| collapsed(&all, &mut FrameNames::of(&stacks), &Folding::default(), order);
         assert_eq!(
             (lines(SiteOrder::Requested), lines(SiteOrder::Allocated)),
             ("0x10;0x20 5\n".into(), "0x10;0x20 45\n".into())

@@ -81,7 +81,7 @@ const SOURCES: &[&str] = &["/rustlib/src/rust/library/", "/hashbrown-", "/usr/in
 /// Beginnings of names of functions that compilers emit around allocators and for the start of a program.
 const EMITTED: &[&str] = &["__rust_", "__rdl_", "__rg_", "_start", "__libc_start", "start_thread", "clone3", "__clone"];
 
-/// The family.
+/// The functions of an allocator.
 const FAMILY: &[&str] = &[
     "malloc",
     "calloc",
@@ -94,29 +94,21 @@ const FAMILY: &[&str] = &[
     "pvalloc",
     "reallocarray",
     "recallocarray",
-    "strdup",
-    "strndup",
-    "memdup",
-    "alloc",
-    "zalloc",
     "mallocx",
     "rallocx",
     "xallocx",
 ];
 
-/// Ends of the names of small functions of programs around the family, such as `jv_mem_alloc` of jq.
-const ENDS: &[&str] = &["_malloc", "_calloc", "_realloc", "_strdup", "_strndup", "_mem_alloc"];
+/// Prefixes of these names in allocators.
+const EXPORTED: &[&str] = &["", "__libc_", "__GI_", "_int_", "je_", "mi_", "tc_", "sn_"];
 
-/// Prefixes of these names in programs.
+/// More names of the family, which are of libraries and programs.
+const COPIES: &[&str] = &["strdup", "strndup", "memdup", "alloc", "zalloc"];
+
+/// Prefixes of the names of the wrappers of well-known programs and libraries.
 const BEFORE: &[&str] = &[
-    "__libc_",
-    "__GI_",
-    "_int_",
-    "je_",
-    "mi_",
-    "tc_",
-    "sn_",
     "g_",
+    "jv_mem_",
     "rpl_",
     "php_",
     "_e",
@@ -157,7 +149,7 @@ const BEHIND: &[&str] = &[
 /// Functions that are not sites, in addition to those that are known by their names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Folding {
-    /// Whether the search for functions that only pass on to malloc is off.
+    /// Whether nothing is passed over but the allocator itself and what the user named.
     pub is_off: bool,
     /// Functions that the user named.
     pub skip: Skip,
@@ -181,7 +173,8 @@ impl Folding {
 pub fn site(frames: &[NamedFrame], folding: &Folding) -> Option<usize> {
     let is_python = frames.iter().any(python::is_function);
     let part = |frame: &NamedFrame| match part(frame) {
-        _ if folding.has(frame) => Part::Allocator,
+        _ if folding.has(frame) || is_allocator(frame) => Part::Allocator,
+        _ if folding.is_off => Part::Program,
         Part::Program if is_python && python::is_interpreter(frame) => Part::Runtime,
         part => part,
     };
@@ -199,11 +192,24 @@ pub fn is_runtime(frame: &NamedFrame) -> bool {
 
 /// The return addresses of a stack from the caller of the allocator on; all of them if every frame is of the
 /// allocator. In the outputs for other tools the bytes of such frames are the caller's.
-pub fn callers(names: &mut FrameNames<'_>, stack: StackId) -> Vec<CodePlace> {
+pub fn callers(names: &mut FrameNames<'_>, stack: StackId, folding: &Folding) -> Vec<CodePlace> {
     let all = names.codes(stack);
-    let is_allocator = |frames: &[NamedFrame]| frames.iter().all(|frame| part(frame) == Part::Allocator);
-    let first = all.iter().position(|code| !is_allocator(&names.frames(*code))).unwrap_or(0);
+    let is_inner = |frame: &NamedFrame| is_allocator(frame) || !folding.is_off && part(frame) == Part::Allocator;
+    let first = all.iter().position(|code| !names.frames(*code).iter().all(is_inner)).unwrap_or(0);
     all[first..].to_vec()
+}
+
+/// Whether a function is of the allocator, or of the recorder in front of it.
+fn is_allocator(frame: &NamedFrame) -> bool {
+    let name = plain_name(frame);
+    ALLOCATORS.iter().any(|start| frame.module.starts_with(start))
+        || WRAPPERS.iter().any(|start| name.starts_with(start))
+        || EXPORTED.iter().filter_map(|start| name.strip_prefix(start)).any(|name| FAMILY.contains(&name))
+}
+
+/// The qualified name of a function; nothing if it has none.
+fn plain_name(frame: &NamedFrame) -> &str {
+    if frame.is_named() { qualified(&frame.function) } else { "" }
 }
 
 fn part(frame: &NamedFrame) -> Part {
@@ -211,13 +217,8 @@ fn part(frame: &NamedFrame) -> Part {
         return if python::is_library(&frame.file) { Part::Script } else { Part::Program };
     }
     let is_in = |list: &[&str]| list.iter().any(|name| frame.module.starts_with(name));
-    let name = if frame.is_named() { qualified(&frame.function) } else { "" };
-    let is_wrapper = WRAPPERS.iter().any(|start| name.starts_with(start));
-    if is_in(ALLOCATORS)
-        || is_wrapper
-        || is_family(name)
-        || name.starts_with("operator new")
-        || name.starts_with("operator delete")
+    let name = plain_name(frame);
+    if is_allocator(frame) || is_family(name) || name.starts_with("operator new") || name.starts_with("operator delete")
     {
         Part::Allocator
     } else if is_in(RUNTIMES)
@@ -244,12 +245,11 @@ fn is_family(name: &str) -> bool {
     if name.contains(':') {
         return false;
     }
-    let is_known = |name: &str| FAMILY.iter().any(|known| name.eq_ignore_ascii_case(known));
+    let is_known = |name: &str| FAMILY.iter().chain(COPIES).any(|known| name.eq_ignore_ascii_case(known));
     let ends = |name: &str| is_known(name) || BEHIND.iter().filter_map(|end| name.strip_suffix(end)).any(is_known);
     // `alloc` alone may be the name of any function.
-    let is_wrapper = || ENDS.iter().any(|end| name.ends_with(end));
-    name != "alloc"
-        && (is_wrapper() || ends(name) || BEFORE.iter().filter_map(|start| name.strip_prefix(start)).any(ends))
+    let begins = EXPORTED.iter().chain(BEFORE);
+    name != "alloc" && begins.filter_map(|start| name.strip_prefix(start)).any(ends)
 }
 
 /// The qualified name in a demangled one: without a type before it, without parameters, and for `<T as Trait>::call` that of T.
@@ -350,6 +350,20 @@ mod tests {
     }
 
     #[test]
+    fn without_folding_the_site_is_the_caller_of_the_allocator() {
+        let off = Folding { is_off: true, ..Folding::default() };
+        let of = |frames: &[(&str, &str)]| {
+            let frames: Vec<NamedFrame> = frames.iter().map(|(module, function)| frame(module, function)).collect();
+            site(&frames, &off).map(|at| frames[at].function.clone()).unwrap_or_default()
+        };
+        for caller in ["xmalloc", "buffer_realloc", "strdup", "operator new(unsigned long)", "std::string::reserve"] {
+            assert_eq!(of(&[("preload-record", "malloc"), ("app", caller), ("app", "main")]), caller);
+        }
+        assert_eq!(of(&[("libc.so.6", "malloc"), ("libc.so.6", "fopen"), ("app", "main")]), "fopen");
+        assert_eq!(of(&[("app", "je_calloc"), ("app", "mi_malloc"), ("app", "main")]), "main");
+    }
+
+    #[test]
     fn a_function_that_is_merely_called_alike_is_not_folded() {
         for name in [
             "dictAddRaw",
@@ -360,6 +374,9 @@ mod tests {
             "zset_insert",
             "Pool::alloc",
             "mallocator",
+            "my_strdup",
+            "buffer_realloc",
+            "table_calloc",
         ] {
             assert_eq!(part(&frame("app", name)), Part::Program, "{name}");
         }
@@ -377,7 +394,6 @@ mod tests {
             "zcalloc_num",
             "CRYPTO_zalloc",
             "jv_mem_alloc",
-            "my_strdup",
         ] {
             assert_eq!(part(&frame("app", name)), Part::Allocator, "{name}");
         }
@@ -414,7 +430,8 @@ mod tests {
             modules: vec![module("app", 100), module("libc.so.6", 200), module("libjemalloc.so.2", 300)],
         };
         let mut names = FrameNames::of(&stacks);
-        let mut of = |stack| callers(&mut names, stack).iter().map(|code| code.pc).collect::<Vec<_>>();
+        let mut of =
+            |stack| callers(&mut names, stack, &Folding::default()).iter().map(|code| code.pc).collect::<Vec<_>>();
         assert_eq!(of(3), [250, 150], "libc is a caller like others here");
         assert_eq!(of(4), [351], "there is no caller");
     }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use allocanary_profile::pprof::{AddressFunction, OF_SAMPLES, PprofFile, PprofWriter};
 use allocanary_trace::stacks::{CodePlace, Stacks, TraceModule};
 
-use crate::fold::callers;
+use crate::fold::{Folding, callers};
 use crate::sites::OfStack;
 use allocanary_names::FrameNames;
 use allocanary_names::NamedFrame;
@@ -59,6 +59,7 @@ pub fn pprof(
     stacks: &Stacks,
     of: &[OfStack],
     names: &mut FrameNames<'_>,
+    folding: &Folding,
     what: ProfileSource,
     notes: &[String],
 ) -> std::io::Result<Vec<u8>> {
@@ -81,7 +82,7 @@ pub fn pprof(
     let mut places: HashMap<CodePlace, u64> = HashMap::new();
     for one in of {
         // A stack that could not be walked is written as one frame, so that the sums are right.
-        let codes = if one.stack == 0 { vec![CodePlace::default()] } else { callers(names, one.stack) };
+        let codes = if one.stack == 0 { vec![CodePlace::default()] } else { callers(names, one.stack, folding) };
         let mut stack = Vec::new();
         for code in codes {
             let place = places.entry(code).or_insert_with(|| {
@@ -143,7 +144,7 @@ mod tests {
         of.push(OfStack { stack: 0, allocated: (u64::MAX, u64::MAX), ..OfStack::default() });
         let notes = ["The table was full.".to_string()];
         let packed =
-            pprof("/bin/none", &stacks, &of, &mut FrameNames::of(&stacks), ProfileSource::Trace, &notes).unwrap();
+            pprof("/bin/none", &stacks, &of, &mut FrameNames::of(&stacks), &Folding::default(), ProfileSource::Trace, &notes).unwrap();
         let mut bytes = Vec::new();
         flate2::read::GzDecoder::new(&packed[..]).read_to_end(&mut bytes).unwrap();
         let profile = PprofProfile::decode(&bytes[..]).unwrap();
@@ -197,7 +198,7 @@ mod tests {
         }];
         let of = [OfStack { stack: ids[0], live: (1, 1000), ..OfStack::default() }];
         let packed =
-            pprof("/bin/none", &stacks, &of, &mut FrameNames::none(&stacks), ProfileSource::Samples(512 << 10), &[])
+            pprof("/bin/none", &stacks, &of, &mut FrameNames::none(&stacks), &Folding::default(), ProfileSource::Samples(512 << 10), &[])
                 .unwrap();
         let mut bytes = Vec::new();
         flate2::read::GzDecoder::new(&packed[..]).read_to_end(&mut bytes).unwrap();
@@ -222,7 +223,7 @@ mod tests {
             OfStack { stack: ids[1], allocated: (4, 4000), live: (2, 2000), pinned: 3 << 20 },
             OfStack { stack: 0, allocated: (1, 8), live: (1, 8), pinned: 1 << 20 },
         ];
-        let bytes = pprof("/bin/none", &stacks, &of, &mut FrameNames::of(&stacks), ProfileSource::Trace, &[]).unwrap();
+        let bytes = pprof("/bin/none", &stacks, &of, &mut FrameNames::of(&stacks), &Folding::default(), ProfileSource::Trace, &[]).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("profile.pb.gz");
         std::fs::write(&file, bytes).unwrap();

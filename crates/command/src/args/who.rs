@@ -36,7 +36,7 @@ pub struct WhoFlags {
     /// May be given several times.
     #[arg(long, value_name = "PATTERN")]
     pub skip: Vec<String>,
-    /// Do not pass over functions that the trace shows to be wrappers around malloc.
+    /// Pass over nothing but the allocator and the recorder: the site is the function that called malloc.
     #[arg(long)]
     pub no_fold: bool,
     /// By what sites are sorted, and which bytes --format collapsed and flamegraph show: pinned, requested, allocated, or grows [default: pinned;

@@ -25,7 +25,7 @@ use allocanary_trace::reader::Trace;
 use allocanary_trace::stacks::{Resident, Stacks};
 use allocanary_who::fold::BYS;
 use allocanary_who::order::ORDERS;
-use allocanary_who::{BlockTally, By, MomentChoice, SiteOrder, Under, callers, collapsed, profile, sites};
+use allocanary_who::{BlockTally, By, Folding, MomentChoice, SiteOrder, Under, callers, collapsed, profile, sites};
 use groups::{folding, groups};
 use program::program;
 
@@ -94,7 +94,7 @@ pub fn run(flags: &WhoFlags) -> Result<ExitCode> {
             resident: resident.as_ref(),
             notes: &found.notes,
         };
-        let bytes = written(format, &title, of, &mut names, by_default)?;
+        let bytes = written(format, &title, of, &mut names, &groups.folding, by_default)?;
         private::replace(file, &bytes).map_err(|error| Error::file(file, "writing the stacks", error))?;
         terminal::tell(format_args!("{format}: {}", file.display()));
     }
@@ -151,16 +151,20 @@ fn written(
     title: &str,
     whole: Whole<'_>,
     names: &mut FrameNames<'_>,
+    folding: &Folding,
     order: SiteOrder,
 ) -> Result<Vec<u8>> {
     let of = sites::stacks(whole.taken, whole.resident);
     let wrong = |error: String| Error::Input(format!("--format {format}: {error}"));
     match format {
-        "pprof" => profile::pprof(whole.program, whole.stacks, &of, names, profile::ProfileSource::Trace, whole.notes)
-            .map_err(|error| wrong(error.to_string())),
-        "collapsed" => Ok(collapsed::collapsed(&of, names, order).into_bytes()),
+        "pprof" => {
+            let what = profile::ProfileSource::Trace;
+            profile::pprof(whole.program, whole.stacks, &of, names, folding, what, whole.notes)
+                .map_err(|error| wrong(error.to_string()))
+        }
+        "collapsed" => Ok(collapsed::collapsed(&of, names, folding, order).into_bytes()),
         _ => {
-            let lines = collapsed::collapsed(&of, names, order);
+            let lines = collapsed::collapsed(&of, names, folding, order);
             if lines.is_empty() {
                 let what = collapsed::what(order);
                 return Err(wrong(format!("no stack has {what} bytes at this moment: ask for others with --sort")));

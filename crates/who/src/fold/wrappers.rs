@@ -7,7 +7,8 @@
 //! - its name says that it allocates: the name ends in one of [`NAMES`], or it ends in `alloc` and the function makes nine in ten
 //!   allocations of its module and nine in ten of their bytes;
 //! - in every stack, the functions inside it are only malloc's family and other wrappers;
-//! - two or more functions call it.
+//! - two or more functions call it;
+//! - its code has at most [`THIN`] bytes: a longer function decides something.
 //!
 //! `Perl_safesysmalloc` is a wrapper. `strbuf_grow` and `_sdsnewlen` are not: they decide themselves how much they need. A function of a
 //! class is not: a pool's `allocate` hands out parts of the blocks that it gets.
@@ -22,6 +23,8 @@ const NAMES: &[&str] = &["malloc", "calloc", "realloc", "memalign", "strdup", "s
 
 /// A function whose name ends only in `alloc` must make this share of its module's allocations.
 const MOST: f64 = 0.9;
+/// The most bytes of code. Perl's `Perl_safesysrealloc` has 138, and wrappers that only check the result have 25 to 90.
+const THIN: u64 = 160;
 /// The most wrappers that call each other: `luaM_malloc_` calls `l_alloc`.
 const ROUNDS: usize = 4;
 
@@ -34,6 +37,7 @@ struct Candidate<'a> {
     allocations: u64,
     bytes: u64,
     is_busy: bool,
+    is_long: bool,
 }
 
 impl Folding {
@@ -64,6 +68,7 @@ impl Folding {
                     continue;
                 }
                 candidate.callers.extend(frames.get(at + 1).map(|caller| caller.function.as_str()));
+                candidate.is_long |= frame.code_bytes > THIN;
                 candidate.allocations += allocations;
                 candidate.bytes = candidate.bytes.saturating_add(*bytes);
             }
@@ -73,7 +78,10 @@ impl Folding {
             .filter(|((module, function), candidate)| {
                 let (allocations, bytes) = modules.get(module).copied().unwrap_or_default();
                 let is_hub = is_most(candidate.allocations, allocations) && is_most(candidate.bytes, bytes);
-                !candidate.is_busy && candidate.callers.len() > 1 && (is_hub || is_of_family(function))
+                !candidate.is_busy
+                    && !candidate.is_long
+                    && candidate.callers.len() > 1
+                    && (is_hub || is_of_family(function))
             })
             .map(|((module, function), candidate)| ((module.into(), function.into()), candidate.callers.len()))
             .collect()
@@ -144,6 +152,18 @@ mod tests {
         let mut off = Folding { is_off: true, ..Folding::default() };
         off.find_wrappers(&perl);
         assert_eq!(name(&off), "Perl_safesysmalloc");
+    }
+
+    /// A buffer's `realloc` decides how much it needs. A wrapper is short.
+    #[test]
+    fn a_long_function_is_a_site_whatever_its_name() {
+        let with_code = |bytes| {
+            let mut stacks = ["read_line", "read_body"].map(|caller| made(&["realloc", "buffer_realloc", caller], 9));
+            stacks.iter_mut().for_each(|(frames, ..)| frames[1].code_bytes = bytes);
+            found(&stacks)
+        };
+        assert_eq!(with_code(THIN), [("buffer_realloc".to_string(), 2)]);
+        assert_eq!(with_code(THIN + 1), []);
     }
 
     #[test]

@@ -7,8 +7,8 @@ use allocanary_names::FrameNames;
 use allocanary_node::look::NoProfile;
 use allocanary_profile::reader::{self, ProfileTrouble};
 use allocanary_text::units::Bytes;
-use allocanary_who::profile;
 use allocanary_who::sampled::NamedProfile;
+use allocanary_who::{Folding, profile};
 
 use super::super::reader::profile as ask;
 
@@ -35,7 +35,15 @@ pub fn pprof(pid: u32, named: bool) -> Result<Vec<u8>, NoProfile> {
     let mut names = if named { reading.names() } else { FrameNames::none(&reading.stacks) };
     let what = profile::ProfileSource::Samples(reading.mean());
     let notes = reading.notes(names.notes());
-    let written = profile::pprof(&reading.program(), &reading.stacks, &reading.of_stacks(), &mut names, what, &notes);
+    let written = profile::pprof(
+        &reading.program(),
+        &reading.stacks,
+        &reading.of_stacks(),
+        &mut names,
+        &Folding::default(),
+        what,
+        &notes,
+    );
     match written {
         Ok(bytes) if bytes.len() <= MOST => Ok(bytes),
         Ok(bytes) => Err(NoProfile::Failed(format!(

@@ -31,7 +31,7 @@ pub fn of(trace: &Trace) -> Result<Option<Sites>> {
     orders.sort_by_key(|other| *other != order);
     let mut flames = Vec::new();
     for order in orders {
-        let lines = collapsed::collapsed(&of_stacks, &mut names, order);
+        let lines = collapsed::collapsed(&of_stacks, &mut names, &groups.folding, order);
         if !lines.is_empty() {
             flames.extend(noted(drawn(&lines, order), &mut found.notes).map(|drawn| (order, drawn)));
         }

@@ -96,7 +96,7 @@ pub fn written_by(pid: u32, wanted: &WhoQuestion) -> std::result::Result<Written
     let file = wanted.format.as_ref().map(|format| {
         let order =
             if wanted.sort.as_deref() == Some("allocated") { SiteOrder::Allocated } else { SiteOrder::Requested };
-        of_format(format, order, &reading, &path, &mut names, &found.notes)
+        of_format(format, order, &reading, &path, &mut names, &folding, &found.notes)
     });
     let file = file.transpose()?;
     let (look, top) = (wanted.form.look(), wanted.top);
@@ -151,16 +151,17 @@ fn of_format(
     reading: &NamedProfile,
     path: &str,
     names: &mut FrameNames<'_>,
+    folding: &Folding,
     notes: &[String],
 ) -> std::result::Result<Vec<u8>, String> {
     let wrong = |error: String| format!("--format {format}: {error}");
     let of = reading.of_stacks();
     if format == "pprof" {
         let what = profile::ProfileSource::Samples(reading.mean());
-        return profile::pprof(path, &reading.stacks, &of, names, what, notes)
+        return profile::pprof(path, &reading.stacks, &of, names, folding, what, notes)
             .map_err(|error| wrong(error.to_string()));
     }
-    let lines = collapsed::collapsed(&of, names, order);
+    let lines = collapsed::collapsed(&of, names, folding, order);
     match format {
         "collapsed" => Ok(lines.into_bytes()),
         _ if lines.is_empty() => Err(wrong("no sampled block is alive: ask for --sort allocated".into())),
