@@ -6,9 +6,11 @@ use std::collections::BTreeMap;
 use inferno::flamegraph::{Options, from_lines};
 
 use crate::fold::{Folding, callers};
+use crate::labels::FunctionNames;
 use crate::order::SiteOrder;
 use crate::sites::OfStack;
 use allocanary_names::FrameNames;
+use allocanary_trace::stacks::CodePlace;
 
 /// The bytes of a stack by which an order sorts.
 fn bytes(of: &OfStack, order: SiteOrder) -> u64 {
@@ -32,16 +34,31 @@ pub fn what(order: SiteOrder) -> &'static str {
 /// none. The frames of the allocator are left out.
 pub fn collapsed(of: &[OfStack], names: &mut FrameNames<'_>, folding: &Folding, order: SiteOrder) -> String {
     let mut lines: BTreeMap<String, u64> = BTreeMap::new();
-    for one in of.iter().filter(|one| bytes(one, order) > 0) {
+    let (all, functions) = of_stacks(of, names, folding);
+    for (one, codes) in of.iter().zip(all).filter(|(one, _)| bytes(one, order) > 0) {
         let mut frames: Vec<String> = Vec::new();
-        for code in callers(names, one.stack, folding) {
-            frames.extend(names.frames(code).iter().map(|frame| plain(&frame.function)));
+        for code in codes {
+            frames.extend(names.frames(code).iter().map(|frame| plain(functions.name(frame))));
         }
         frames.reverse();
         let line = if frames.is_empty() { "(no stack)".into() } else { frames.join(";") };
         *lines.entry(line).or_default() += bytes(one, order);
     }
     lines.iter().map(|(line, bytes)| format!("{line} {bytes}\n")).collect()
+}
+
+/// The return addresses of each stack from the caller of the allocator on, and the names of all functions in them.
+pub(crate) fn of_stacks(
+    of: &[OfStack],
+    names: &mut FrameNames<'_>,
+    folding: &Folding,
+) -> (Vec<Vec<CodePlace>>, FunctionNames) {
+    let all: Vec<Vec<CodePlace>> = of.iter().map(|one| callers(names, one.stack, folding)).collect();
+    for code in all.iter().flatten() {
+        names.frames(*code);
+    }
+    let functions = FunctionNames::of(names.seen());
+    (all, functions)
 }
 
 /// A name without the characters that end a frame or a line.

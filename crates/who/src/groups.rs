@@ -1,13 +1,12 @@
 //! Groups stacks into sites. In: the totals, names, and the grouping. Out: the site of each stack, and the names of the sites.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use crate::fold::{By, Folding, label, site};
-use crate::labels::tell_apart;
+use crate::labels::{FunctionKey, function_key, tell_apart};
 use crate::tally::{BlockTally, TraceTotals};
 use allocanary_names::FrameNames;
-use allocanary_names::{FunctionId, NamedFrame};
+use allocanary_names::NamedFrame;
 
 /// Stacks or threads in groups.
 #[derive(Clone, Debug, Default)]
@@ -24,7 +23,7 @@ pub struct StackGroups {
 }
 
 /// The key of a group: stacks with equal keys are one site.
-type Key = (String, Option<Arc<FunctionId>>, String, u32);
+type Key = (FunctionKey, u32);
 
 impl StackGroups {
     /// Groups the totals. Only in a sample are there stacks without a group.
@@ -62,7 +61,7 @@ impl StackGroups {
                 }
             };
             let at = out.sites.len();
-            let site = *known.entry(key(&name, &frame)).or_insert(at);
+            let site = *known.entry((function_key(&name, &frame), frame.line)).or_insert(at);
             if site == at {
                 out.sites.push((name, frame));
             } else if name.len() > out.sites[site].0.len() {
@@ -80,12 +79,6 @@ impl StackGroups {
     pub fn site_of(&self, totals: u32) -> Option<usize> {
         self.of.get(totals as usize).copied().flatten()
     }
-}
-
-/// A function is identified by its place in the source, if that is known, because it may have two names.
-fn key(name: &str, frame: &NamedFrame) -> Key {
-    let name = if frame.identity.is_some() { String::new() } else { name.into() };
-    (name, frame.identity.clone(), frame.module.clone(), frame.line)
 }
 
 /// The fields that all stacks of a group have in common.

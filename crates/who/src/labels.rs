@@ -1,6 +1,7 @@
 //! Makes the names of sites different. In: names, and the identities of functions. Out: names.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use allocanary_names::{FunctionId, NamedFrame};
 
@@ -37,6 +38,46 @@ pub fn tell_apart(sites: &mut [(String, NamedFrame)]) {
         for (at, name) in alike.iter().zip(names) {
             sites[*at].0 = name;
         }
+    }
+}
+
+/// What all frames of one function have in common. A function is known by its place in the source, if that is known, because it may have
+/// two names.
+pub(crate) type FunctionKey = (String, Option<Arc<FunctionId>>, String);
+
+/// The key of a frame's function, which has this name.
+pub(crate) fn function_key(name: &str, frame: &NamedFrame) -> FunctionKey {
+    let name = if frame.identity.is_some() { String::new() } else { name.into() };
+    (name, frame.identity.clone(), frame.module.clone())
+}
+
+/// The names of functions for other tools, which take two functions of one name for one.
+#[derive(Default)]
+pub(crate) struct FunctionNames(HashMap<FunctionKey, String>);
+
+impl FunctionNames {
+    /// The names of all functions of these frames.
+    pub(crate) fn of<'a>(frames: impl Iterator<Item = &'a NamedFrame>) -> FunctionNames {
+        let mut known: HashMap<FunctionKey, usize> = HashMap::new();
+        let mut named: Vec<(String, NamedFrame)> = Vec::new();
+        for frame in frames {
+            let at = *known.entry(function_key(&frame.function, frame)).or_insert(named.len());
+            match named.get_mut(at) {
+                // A function's name may have its parameters in one place, and lack them where it is inlined.
+                Some((name, _)) if (frame.function.len(), &frame.function) > (name.len(), name) => {
+                    name.clone_from(&frame.function);
+                }
+                Some(_) => {}
+                None => named.push((frame.function.clone(), frame.clone())),
+            }
+        }
+        tell_apart(&mut named);
+        FunctionNames(known.into_iter().map(|(key, at)| (key, named[at].0.clone())).collect())
+    }
+
+    /// The name of a frame's function.
+    pub(crate) fn name<'a>(&'a self, frame: &'a NamedFrame) -> &'a str {
+        self.0.get(&function_key(&frame.function, frame)).unwrap_or(&frame.function)
     }
 }
 

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use allocanary_profile::pprof::{AddressFunction, OF_SAMPLES, PprofFile, PprofWriter};
 use allocanary_trace::stacks::{CodePlace, Stacks, TraceModule};
 
-use crate::fold::{Folding, callers};
+use crate::collapsed::of_stacks;
+use crate::fold::Folding;
 use crate::sites::OfStack;
 use allocanary_names::FrameNames;
 use allocanary_names::NamedFrame;
@@ -80,9 +81,10 @@ pub fn pprof(
         );
     }
     let mut places: HashMap<CodePlace, u64> = HashMap::new();
-    for one in of {
+    let (all, functions) = of_stacks(of, names, folding);
+    for (one, codes) in of.iter().zip(all) {
         // A stack that could not be walked is written as one frame, so that the sums are right.
-        let codes = if one.stack == 0 { vec![CodePlace::default()] } else { callers(names, one.stack, folding) };
+        let codes = if one.stack == 0 { vec![CodePlace::default()] } else { codes };
         let mut stack = Vec::new();
         for code in codes {
             let place = places.entry(code).or_insert_with(|| {
@@ -92,7 +94,12 @@ pub fn pprof(
                     0 => [NamedFrame { function: "(no stack)".into(), ..NamedFrame::default() }].into(),
                     _ => names.frames(code),
                 };
-                writer.place(file, code.pc.saturating_sub(1), frames.iter().map(named))
+                let named = frames.iter().map(|frame| AddressFunction {
+                    function: functions.name(frame),
+                    file: &frame.file,
+                    line: frame.line,
+                });
+                writer.place(file, code.pc.saturating_sub(1), named)
             });
             stack.push(*place);
         }
@@ -101,10 +108,6 @@ pub fn pprof(
         writer.stack(stack, &values[..types.len()]);
     }
     writer.finish()
-}
-
-fn named(frame: &NamedFrame) -> AddressFunction<'_> {
-    AddressFunction { function: &frame.function, file: &frame.file, line: frame.line }
 }
 
 fn file(module: &TraceModule, is_named: bool) -> PprofFile<'_> {
@@ -143,8 +146,16 @@ mod tests {
             ids.iter().map(|id| OfStack { stack: *id, pinned: 9, ..OfStack::default() }).collect();
         of.push(OfStack { stack: 0, allocated: (u64::MAX, u64::MAX), ..OfStack::default() });
         let notes = ["The table was full.".to_string()];
-        let packed =
-            pprof("/bin/none", &stacks, &of, &mut FrameNames::of(&stacks), &Folding::default(), ProfileSource::Trace, &notes).unwrap();
+        let packed = pprof(
+            "/bin/none",
+            &stacks,
+            &of,
+            &mut FrameNames::of(&stacks),
+            &Folding::default(),
+            ProfileSource::Trace,
+            &notes,
+        )
+        .unwrap();
         let mut bytes = Vec::new();
         flate2::read::GzDecoder::new(&packed[..]).read_to_end(&mut bytes).unwrap();
         let profile = PprofProfile::decode(&bytes[..]).unwrap();
@@ -197,9 +208,16 @@ mod tests {
             ..TraceModule::default()
         }];
         let of = [OfStack { stack: ids[0], live: (1, 1000), ..OfStack::default() }];
-        let packed =
-            pprof("/bin/none", &stacks, &of, &mut FrameNames::none(&stacks), &Folding::default(), ProfileSource::Samples(512 << 10), &[])
-                .unwrap();
+        let packed = pprof(
+            "/bin/none",
+            &stacks,
+            &of,
+            &mut FrameNames::none(&stacks),
+            &Folding::default(),
+            ProfileSource::Samples(512 << 10),
+            &[],
+        )
+        .unwrap();
         let mut bytes = Vec::new();
         flate2::read::GzDecoder::new(&packed[..]).read_to_end(&mut bytes).unwrap();
         let profile = PprofProfile::decode(&bytes[..]).unwrap();
@@ -223,7 +241,16 @@ mod tests {
             OfStack { stack: ids[1], allocated: (4, 4000), live: (2, 2000), pinned: 3 << 20 },
             OfStack { stack: 0, allocated: (1, 8), live: (1, 8), pinned: 1 << 20 },
         ];
-        let bytes = pprof("/bin/none", &stacks, &of, &mut FrameNames::of(&stacks), &Folding::default(), ProfileSource::Trace, &[]).unwrap();
+        let bytes = pprof(
+            "/bin/none",
+            &stacks,
+            &of,
+            &mut FrameNames::of(&stacks),
+            &Folding::default(),
+            ProfileSource::Trace,
+            &[],
+        )
+        .unwrap();
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("profile.pb.gz");
         std::fs::write(&file, bytes).unwrap();
