@@ -1,8 +1,9 @@
 //! Compares the sites of two traces. In: the sites of an earlier and of a later trace. Out: the growth of each site, and which sites are
 //! beyond a limit.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 
+use crate::same::{SiteKey, names, pairs};
 use crate::sites::SiteReport;
 
 /// The short word of a moment that the user gives.
@@ -37,8 +38,8 @@ pub struct EarlierSites {
     pub resident: u64,
     /// Bytes of empty pages; `None` if the resident pages were not known.
     pub empty: Option<u64>,
-    /// Each site's name and module, and the bytes that it holds.
-    pub sites: Vec<(String, String, Holds)>,
+    /// Each site, and the bytes that it holds.
+    pub sites: Vec<(SiteKey, Holds)>,
 }
 
 impl EarlierSites {
@@ -52,7 +53,7 @@ impl EarlierSites {
             by: by.into(),
             resident: found.pages.resident(),
             empty: found.pages.empty,
-            sites: found.sites.iter().map(|site| (site.name.clone(), site.frame.module.clone(), holds(site))).collect(),
+            sites: found.sites.iter().map(|site| (SiteKey::of(&site.name, &site.frame), holds(site))).collect(),
         }
     }
 }
@@ -79,44 +80,26 @@ impl SiteChange {
 
 /// All sites of both, the one that grew most first. Sites that hold nothing in either are left out.
 pub fn changes(old: &EarlierSites, new: &EarlierSites) -> Vec<SiteChange> {
-    let mut known: HashMap<(&str, &str), usize> = HashMap::new();
-    let mut all: Vec<SiteChange> = Vec::new();
-    for (is_new, before) in [(false, old), (true, new)] {
-        for (name, module, holds) in before.sites.iter().filter(|(_, _, holds)| holds.all() > 0) {
-            let at = *known.entry((name, module)).or_insert_with(|| {
-                let (old, new) = (Holds::default(), Holds::default());
-                all.push(SiteChange { name: name.clone(), module: module.clone(), old, new });
-                all.len() - 1
-            });
-            *(if is_new { &mut all[at].new } else { &mut all[at].old }) = *holds;
-        }
-    }
-    let mut all = under_new_names(all);
+    let holding = |of: &EarlierSites| of.sites.iter().filter(|(_, holds)| holds.all() > 0).cloned().collect::<Vec<_>>();
+    let (old, new) = (holding(old), holding(new));
+    let keys = |of: &[(SiteKey, Holds)]| of.iter().map(|(key, _)| key.clone()).collect::<Vec<_>>();
+    let pairs = pairs(&keys(&old), &keys(&new));
+    let paired: HashSet<usize> = pairs.iter().copied().flatten().collect();
+    let before = |at: &Option<usize>| at.map_or(Holds::default(), |at| old[at].1);
+    let stay = new.iter().zip(&pairs).map(|((key, holds), at)| (key, before(at), *holds));
+    let gone = old.iter().enumerate().filter(|(at, _)| !paired.contains(at));
+    let gone = gone.map(|(_, (key, holds))| (key, *holds, Holds::default()));
+    let rows: Vec<(&SiteKey, Holds, Holds)> = stay.chain(gone).collect();
+    let names = names(&rows.iter().map(|(key, ..)| *key).collect::<Vec<_>>());
+    let change = |((key, old, new), name): ((&SiteKey, Holds, Holds), String)| SiteChange {
+        name,
+        module: key.module.clone(),
+        old,
+        new,
+    };
+    let mut all: Vec<SiteChange> = rows.into_iter().zip(names).map(change).collect();
     all.sort_by(|a, b| b.growth().cmp(&a.growth()).then_with(|| a.name.cmp(&b.name)));
     all
-}
-
-/// Another version of a program or library may have another file name. A site that only the earlier trace has, and a site of the
-/// same name that only the later trace has, are one site if no third site has that name.
-fn under_new_names(all: Vec<SiteChange>) -> Vec<SiteChange> {
-    let mut of_name: HashMap<&str, Vec<usize>> = HashMap::new();
-    for (at, change) in all.iter().enumerate() {
-        of_name.entry(&change.name).or_default().push(at);
-    }
-    let is_old = |at: usize| all[at].new.all() == 0;
-    let mut gone = vec![false; all.len()];
-    let mut out = all.clone();
-    for pair in of_name.values() {
-        // The sites of the earlier trace come first.
-        if let [old, new] = pair[..]
-            && is_old(old)
-            && all[new].old.all() == 0
-        {
-            out[new].old = all[old].old;
-            gone[old] = true;
-        }
-    }
-    out.into_iter().zip(gone).filter(|(_, gone)| !gone).map(|(change, _)| change).collect()
 }
 
 /// Whether a site grew by more than this share of the old heap. The share is of the heap and not of the site, because a site of a
@@ -143,6 +126,10 @@ mod tests {
             events.new_block(0, *id, (at as u64 + 1) * 0x10_0000, *size);
         }
         find("service", &events.taken(), None, &mut FrameNames::of(&stacks), By::Function, &Folding::default())
+    }
+
+    fn key(name: &str, module: &str) -> SiteKey {
+        SiteKey { name: name.into(), module: module.into(), ..SiteKey::default() }
     }
 
     fn told(changes: &[SiteChange]) -> Vec<(&str, i128)> {
@@ -175,7 +162,7 @@ mod tests {
 
     #[test]
     fn sites_of_one_name_in_two_libraries_are_two() {
-        let site = |module: &str, live| ("init".to_string(), module.to_string(), Holds { live, pinned: 0 });
+        let site = |module: &str, live| (key("init", module), Holds { live, pinned: 0 });
         let old = EarlierSites { sites: vec![site("a.so", 10), site("b.so", 20)], ..EarlierSites::default() };
         let new = EarlierSites {
             sites: vec![site("b.so", 25), site("a.so", 10), site("c.so", 0)],
@@ -186,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_site_of_a_file_with_a_new_name_is_the_same_site() {
-        let site = |module: &str, live| ("init".to_string(), module.to_string(), Holds { live, pinned: 0 });
+        let site = |module: &str, live| (key("init", module), Holds { live, pinned: 0 });
         let before = |sites: &[_]| EarlierSites { sites: sites.to_vec(), ..EarlierSites::default() };
         let (old, new) = (before(&[site("lib.so.1", 10)]), before(&[site("lib.so.2", 12)]));
         let all = changes(&old, &new);

@@ -12,7 +12,7 @@
 //!   together.
 //! - [`sites`] brings these together. [`answer`] says it in one sentence.
 //! - [`callers`] is the tree of a site's callers.
-//! - [`against`] compares the sites of two traces.
+//! - [`against`] compares the sites of two traces; [`same`] says which of them are the same.
 //! - [`under`] puts the same blocks where a replay under another allocator had them.
 //! - [`what_if`] moves the blocks of a site to a pool.
 //! - [`sampled`] has the sites of a running process, by the samples in its memory.
@@ -38,6 +38,7 @@ pub mod moment;
 pub mod order;
 pub mod pages;
 pub mod profile;
+pub mod same;
 pub mod sampled;
 pub mod sites;
 pub mod slope;

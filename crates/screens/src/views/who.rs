@@ -2,6 +2,7 @@
 
 pub mod against;
 pub mod callers;
+mod function;
 pub(crate) mod growth;
 pub mod sampled;
 pub mod what_if;
@@ -156,20 +157,13 @@ pub fn json(found: &SiteReport, under: Option<&Under>, shown: SiteDisplay) -> St
 
 fn of_site(found: &SiteReport, site: &AllocationSite) -> Value {
     let (frame, share) = (&site.frame, &site.share);
-    let known = |text: &str| Some(text.to_string()).filter(|text| !text.is_empty());
     // A sample does not show which pages a site has alone.
     let alone = |bytes: u64| found.one_in.is_none().then_some(bytes);
     let slope = site.slope;
     let new_blocks = growth::blocks_in_window(found, site);
     // No figure of memory is accurate to a thousandth of a byte.
     let rate = |rate: f64| (rate * 1000.0).round() / 1000.0;
-    let declared = frame.identity.as_ref().map(|of| match of.line {
-        0 => of.file.clone(),
-        line => format!("{}:{line}", of.file),
-    });
-    json!({
-        "name": site.name, "function": known(&frame.function).filter(|_| frame.is_named()), "file": known(&frame.file),
-        "declared": declared.filter(|place| !place.is_empty()), "line": Some(frame.line).filter(|line| *line > 0), "module": known(&frame.module),
+    let figures = json!({
         "pinned_bytes": share.pinned, "alone_bytes": alone(share.alone), "with_holes_bytes": alone(share.with_holes),
         "requested_bytes": site.live, "blocks": site.blocks, "untouched_bytes": share.untouched,
         "allocations": site.allocations, "allocated_total_bytes": site.bytes,
@@ -177,7 +171,10 @@ fn of_site(found: &SiteReport, site: &AllocationSite) -> Value {
         "new_blocks_low": new_blocks.map(|(low, _)| low), "new_blocks_high": new_blocks.map(|(_, high)| high),
         "bytes_per_second": slope.map(|slope| rate(slope.per_second)), "bytes_per_second_low": slope.map(|slope| rate(slope.low)),
         "bytes_per_second_high": slope.map(|slope| rate(slope.high)),
-    })
+    });
+    let mut out = function::json(&site.name, frame);
+    out.extend(object(figures));
+    Value::Object(out)
 }
 
 /// The pages of the heap, by what they contain.

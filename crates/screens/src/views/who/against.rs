@@ -9,7 +9,7 @@ use allocanary_who::SiteReport;
 use allocanary_who::against::{EarlierSites, Holds, SiteChange, TIME, changes, is_beyond};
 use serde_json::{Value, json};
 
-use super::SMALL;
+use super::{SMALL, function};
 use crate::draw::{Answer, document, object};
 use crate::views::heap::{bold, columns, item};
 
@@ -179,9 +179,9 @@ pub fn before(text: &str) -> Result<EarlierSites, String> {
     let mut sites = Vec::new();
     for site in listed {
         let holds = Holds { live: number(site, "requested_bytes")?, pinned: number(site, "pinned_bytes")? };
-        sites.push((word(site, "name")?, site["module"].as_str().unwrap_or_default().to_string(), holds));
+        sites.push((function::key(site).ok_or_else(|| missing("name"))?, holds));
     }
-    let pinned: u64 = sites.iter().map(|(_, _, holds)| holds.pinned).fold(0, u64::saturating_add);
+    let pinned: u64 = sites.iter().map(|(_, holds)| holds.pinned).fold(0, u64::saturating_add);
     // The sites' figures of a sample are estimates, which need not add up.
     let lacks = page["one_in"].is_null() && pinned < number(answer, "pinned_bytes")?;
     // A site can have live blocks and pin nothing.
@@ -204,6 +204,7 @@ pub fn before(text: &str) -> Result<EarlierSites, String> {
 mod tests {
     use super::super::tests::found;
     use super::*;
+    use allocanary_who::same::SiteKey;
 
     const MIB: u64 = 1 << 20;
 
@@ -211,8 +212,9 @@ mod tests {
     fn old() -> EarlierSites {
         let mut old = EarlierSites::of(&found());
         old.resident = 100 * MIB;
-        old.sites[0].2.pinned -= 10 * MIB;
-        old.sites.push(("gone".into(), "redis-server".into(), Holds { live: MIB, pinned: MIB / 2 }));
+        old.sites[0].1.pinned -= 10 * MIB;
+        let gone = SiteKey { name: "gone".into(), module: "redis-server".into(), ..SiteKey::default() };
+        old.sites.push((gone, Holds { live: MIB, pinned: MIB / 2 }));
         old
     }
 

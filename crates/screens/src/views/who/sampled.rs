@@ -5,11 +5,13 @@ use allocanary_profile::interval::{BytesEstimate, SampleSums};
 use allocanary_text::outside::{TerminalStyle, harmless, harmless_lines};
 use allocanary_text::units::{Unit, show_duration};
 use allocanary_who::fold::BYS;
+use allocanary_who::same::{SiteKey, names, pairs};
 use allocanary_who::sampled::{SampledSite, SampledSites};
 use serde_json::{Value, json};
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::time::Duration;
 
+use super::function;
 use crate::draw::{Answer, document, object};
 use crate::views::heap::{bold, columns, item};
 
@@ -138,24 +140,24 @@ pub fn json(found: &SampledSites, top: Option<usize>) -> String {
 }
 
 fn of_site(site: &SampledSite) -> Value {
-    let (frame, live) = (&site.frame, site.live());
-    let known = |text: &str| Some(text.to_string()).filter(|text| !text.is_empty());
-    json!({
-        "name": site.name, "function": known(&frame.function).filter(|_| frame.is_named()), "file": known(&frame.file),
-        "line": Some(frame.line).filter(|line| *line > 0), "module": known(&frame.module),
+    let live = site.live();
+    let figures = json!({
         "requested_bytes": live.bytes.round(), "requested_low_bytes": live.low.round(), "requested_high_bytes": live.high.round(),
         "blocks": site.sum.blocks.round(), "samples": site.sum.samples, "oldest_seconds": site.oldest,
         "allocated_total_bytes": site.allocated.round(), "allocations": site.allocations.round(),
-    })
+    });
+    let mut out = function::json(&site.name, &site.frame);
+    out.extend(object(figures));
+    Value::Object(out)
 }
 
-/// The live bytes of each site at an earlier moment, by name and module.
+/// The live bytes of each site at an earlier moment.
 pub struct EarlierBytes {
     by: String,
     /// The mean distance of its samples in bytes; `None` if the JSON does not have it.
     mean: Option<u64>,
     seconds: f64,
-    sites: HashMap<(String, String), BytesEstimate>,
+    sites: Vec<(SiteKey, BytesEstimate)>,
 }
 
 impl EarlierBytes {
@@ -165,13 +167,12 @@ impl EarlierBytes {
         let all: Value = serde_json::from_str(text).map_err(|error| format!("{wanted}: {error}"))?;
         let number = |of: &Value, name: &str| of[name].as_f64();
         let site = |of: &Value| {
-            let text = |name: &str| of[name].as_str().unwrap_or_default().to_string();
             let estimate = BytesEstimate {
                 bytes: number(of, "requested_bytes")?,
                 low: number(of, "requested_low_bytes")?,
                 high: number(of, "requested_high_bytes")?,
             };
-            Some(((text("name"), text("module")), estimate))
+            Some((function::key(of)?, estimate))
         };
         let sites = all["sites"].as_array().and_then(|sites| sites.iter().map(site).collect::<Option<_>>());
         let answer = [&all["answers"][0], &all["answer"]].into_iter().find(|answer| answer.is_object());
@@ -212,7 +213,6 @@ pub fn growths(earlier: &EarlierBytes, found: &SampledSites) -> Result<Vec<Growt
     }
     // A site that is missing had no sample. It may still have live bytes that samples missed.
     let missing = [earlier.mean.unwrap_or(found.mean), found.mean].map(|mean| SampleSums::none(mean).estimate());
-    let mut before = earlier.sites.clone();
     let mut all: Vec<Growth> = Vec::new();
     let mut add = |name: &str, old: BytesEstimate, new: BytesEstimate| {
         let change = new.bytes - old.bytes;
@@ -224,12 +224,17 @@ pub fn growths(earlier: &EarlierBytes, found: &SampledSites) -> Result<Vec<Growt
             all.push(Growth { name: name.into(), live: [old.bytes, new.bytes], bounds });
         }
     };
-    for site in &found.sites {
-        let old = before.remove(&(site.name.clone(), site.frame.module.clone())).unwrap_or(missing[0]);
-        add(&site.name, old, site.live());
-    }
-    for ((name, _), old) in &before {
-        add(name, *old, missing[1]);
+    let before: Vec<SiteKey> = earlier.sites.iter().map(|(key, _)| key.clone()).collect();
+    let now: Vec<SiteKey> = found.sites.iter().map(|site| SiteKey::of(&site.name, &site.frame)).collect();
+    let pairs = pairs(&before, &now);
+    let paired: HashSet<usize> = pairs.iter().copied().flatten().collect();
+    let before = |at: &Option<usize>| at.map_or(missing[0], |at| earlier.sites[at].1);
+    let stay = now.iter().zip(&found.sites).zip(&pairs).map(|((key, site), at)| (key, before(at), site.live()));
+    let gone = earlier.sites.iter().enumerate().filter(|(at, _)| !paired.contains(at));
+    let rows: Vec<_> = stay.chain(gone.map(|(_, (key, old))| (key, *old, missing[1]))).collect();
+    let names = names(&rows.iter().map(|(key, ..)| *key).collect::<Vec<_>>());
+    for ((_, old, new), name) in rows.into_iter().zip(names) {
+        add(&name, old, new);
     }
     let growth = |one: &Growth| one.live[1] - one.live[0];
     all.sort_by(|a, b| growth(b).total_cmp(&growth(a)).then_with(|| a.name.cmp(&b.name)));
