@@ -113,6 +113,25 @@ impl<'a> Elf<'a> {
         self.loaded().map(|[address, ..]| address / PAGE * PAGE).min()
     }
 
+    /// The end of the last segment in memory, in whole pages.
+    pub fn highest(&self) -> Option<u64> {
+        let end = |[address, _, _, bytes]: [u64; 4]| address.checked_add(bytes)?.checked_next_multiple_of(PAGE);
+        self.loaded().filter_map(end).max()
+    }
+
+    /// The address of code at this place in the file. A page of the file can be in two segments.
+    pub fn code_at(&self, place: u64) -> Option<u64> {
+        let endian = self.endian;
+        let is_code = |segment: &&ProgramHeader64<Endianness>| {
+            segment.p_type(endian) == PT_LOAD && segment.p_flags(endian).0 & elf::PF_X.0 != 0
+        };
+        self.segments.iter().filter(is_code).find_map(|segment| {
+            let (address, from) = (segment.p_vaddr(endian), segment.p_offset(endian));
+            let within = place.checked_sub(from / PAGE * PAGE)?;
+            (within < from % PAGE + segment.p_filesz(endian)).then_some(address / PAGE * PAGE + within)
+        })
+    }
+
     /// The identity of its build; empty if it has none.
     pub fn build_id(&self) -> Vec<u8> {
         let notes = self.segments.iter().filter(|segment| segment.p_type(self.endian) == PT_NOTE);
