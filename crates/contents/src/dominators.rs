@@ -223,8 +223,15 @@ mod tests {
         let (blocks, copy, roots) =
             (blocks((0..count).map(|at| (HEAP + 64 * at, 64))), made.copy(), globals(0x10_0000));
         let (modules, open) = (ModuleList::default(), |_: &_| None);
-        let heap =
-            TypedBlocks { copy: &copy, blocks: &blocks, sample: None, modules: &modules, roots: &roots, open: &open };
+        let heap = TypedBlocks {
+            copy: &copy,
+            blocks: &blocks,
+            sample: None,
+            modules: &modules,
+            roots: &roots,
+            languages: crate::languages::Languages::default(),
+            open: &open,
+        };
         let entries: Vec<bool> = (0..count).map(|at| entries.contains(&at)).collect();
         check(&heap, &entries);
     }

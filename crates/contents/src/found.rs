@@ -7,6 +7,7 @@ use crate::blocks::Blocks;
 use crate::contents::{Contents, SCHEMA};
 use crate::copy::Copy;
 use crate::kinds::TypedBlocks;
+use crate::languages::Languages;
 use crate::modules::{ModuleList, Open};
 use crate::profile::ProcessProfile;
 use crate::python::{self, Types};
@@ -71,7 +72,9 @@ impl HeapGraph {
 
     /// What kinds are found in.
     pub fn heap<'a>(&'a self, copy: &'a Copy, sample: Option<&'a PageSample>, open: &'a Open) -> TypedBlocks<'a> {
-        TypedBlocks { copy, blocks: &self.blocks, sample, modules: &self.modules, roots: &self.roots, open }
+        let languages = Languages::of(copy, &self.modules, open);
+        let (blocks, modules, roots) = (&self.blocks, &self.modules, &self.roots);
+        TypedBlocks { copy, blocks, sample, modules, roots, languages, open }
     }
 
     /// How many blocks there are, and whose.

@@ -24,6 +24,7 @@ mod found;
 pub mod held;
 mod holders;
 mod kinds;
+mod languages;
 mod leaks;
 mod links;
 #[cfg(test)]
@@ -43,7 +44,8 @@ mod threads;
 mod wanted;
 
 pub use contents::{
-    Contents, Copies, Holder, InnerBlocks, KindRow, LeakSite, Leaked, Lost, Retained, SCHEMA, SampledPages, Text,
+    Contents, Copies, Holder, InnerBlocks, KindRow, LeakSite, Leaked, Lost, Retained, SCHEMA, SampledPages,
+    Text,
 };
 pub use take::{take, take_core};
 pub use wanted::ContentsRequest;

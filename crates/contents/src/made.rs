@@ -7,6 +7,7 @@ use allocanary_heap::{HeapBlock, Mapping, Memory, PAGE, PageStates, ThreadId};
 use crate::blocks::Blocks;
 use crate::copy::{Copy, Room};
 use crate::kinds::{Kinds, TypedBlocks};
+use crate::languages::Languages;
 use crate::modules::ModuleList;
 use crate::roots::{Root, RootKind};
 
@@ -33,6 +34,11 @@ impl FakeHeap {
             made.bytes.insert(from, vec![0; bytes as usize]);
         }
         made
+    }
+
+    /// One with these lines of `/proc/PID/maps`, and nothing in them.
+    pub fn with_maps(maps: &str) -> FakeHeap {
+        FakeHeap { mappings: allocanary_heap::parse_maps(maps), ..FakeHeap::default() }
     }
 
     /// Writes words.
@@ -98,9 +104,15 @@ pub fn globals(at: u64) -> Vec<Root> {
 
 /// The kinds of blocks that are held by a page of global variables.
 pub fn kinds(made: &FakeHeap, blocks: &Blocks, at: u64) -> Vec<String> {
+    kinds_with(Languages { cpp: true, rust: true }, made, blocks, at)
+}
+
+/// The same in a process that has these languages.
+pub fn kinds_with(languages: Languages, made: &FakeHeap, blocks: &Blocks, at: u64) -> Vec<String> {
     let copy = made.copy();
     let (modules, roots) = (ModuleList::default(), globals(at));
-    let heap = TypedBlocks { copy: &copy, blocks, sample: None, modules: &modules, roots: &roots, open: &|_| None };
+    let (copy, modules, roots) = (&copy, &modules, &roots);
+    let heap = TypedBlocks { copy, blocks, sample: None, modules, roots, languages, open: &|_| None };
     let kinds = Kinds::of(&heap, None);
     blocks.iter().map(|(index, _)| kinds.kind(kinds.number(index)).name.clone()).collect()
 }

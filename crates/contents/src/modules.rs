@@ -8,20 +8,21 @@ use std::os::unix::fs::FileExt;
 use std::rc::Rc;
 
 use allocanary_heap::{Mapping, Memory, PAGE};
+use allocanary_names::sources;
+use allocanary_names::variables::{Variable, Variables};
 use allocanary_process::Opened;
-use allocanary_process::elf::{self, Elf, SymbolKind, SymbolSection};
+use allocanary_process::elf::{self, Elf};
+
+use crate::names::short;
 
 /// Opens the file of a mapping.
 pub type Open<'a> = dyn Fn(&Mapping) -> Option<Rc<Opened>> + 'a;
-
-/// The symbols that are kept of one file. A program of 100 MB has some 100,000 variables.
-const MOST_SYMBOLS: usize = 4_000_000;
 
 /// A program or a library.
 pub struct Module {
     /// Its file's name, without folders.
     pub name: String,
-    /// Its mappings: from the first address to behind the last one, with what its headers say of memory behind the file.
+    /// Its addresses, as its headers say. A program can map its own file again elsewhere, and what is between is not the file's.
     from: u64,
     to: u64,
     /// What is added to the addresses in the file.
@@ -29,15 +30,12 @@ pub struct Module {
     /// Bytes of thread-local storage.
     tls: u64,
     first: Mapping,
+    /// The mappings of its file, from its own to the next file's.
+    mapped: Vec<(u64, u64)>,
     /// Its segments in the file: address, place, bytes.
     segments: Vec<[u64; 3]>,
-    symbols: OnceCell<Vec<Symbol>>,
-}
-
-struct Symbol {
-    at: u64,
-    bytes: u64,
-    name: String,
+    build_id: Vec<u8>,
+    variables: OnceCell<Variables>,
 }
 
 /// All of them, in the order of their addresses.
@@ -49,12 +47,9 @@ impl ModuleList {
     pub fn of(memory: &dyn Memory, open: &Open) -> ModuleList {
         let mut all: Vec<Module> = Vec::new();
         for mapping in memory.mappings().iter().filter(|one| one.inode != 0) {
+            let is_same = |last: &Module| last.first.name == mapping.name && last.first.inode == mapping.inode;
             match all.last_mut() {
-                Some(last)
-                    if last.first.name == mapping.name && last.first.inode == mapping.inode && mapping.offset != 0 =>
-                {
-                    last.to = last.to.max(mapping.to);
-                }
+                Some(last) if mapping.offset != 0 && is_same(last) => last.mapped.push((mapping.from, mapping.to)),
                 _ => all.push(Module::new(mapping)),
             }
         }
@@ -91,6 +86,11 @@ impl ModuleList {
         &self.0[index as usize]
     }
 
+    /// All of them.
+    pub fn all(&self) -> impl Iterator<Item = &Module> {
+        self.0.iter()
+    }
+
     /// Those whose file's name begins so.
     pub fn named<'a>(&'a self, prefixes: &'a [&str]) -> impl Iterator<Item = &'a Module> {
         self.0.iter().filter(|one| prefixes.iter().any(|prefix| one.name.starts_with(prefix)))
@@ -104,8 +104,8 @@ impl ModuleList {
     /// The global variable that has an address, by its symbol; without one the module and the distance from its beginning.
     pub fn variable(&self, at: u64, open: &Open) -> Option<String> {
         let module = self.get(self.find(at)?);
-        let symbol = module.symbol(at, open);
-        Some(symbol.map_or_else(
+        let variable = module.variable(at, open).map(|variable| short(&variable.name()));
+        Some(variable.map_or_else(
             || format!("{}+{:#x}", module.name, at - module.from),
             |name| format!("`{name}` in {}", module.name),
         ))
@@ -114,7 +114,7 @@ impl ModuleList {
     /// The bounds of the variable that has an address, in the memory.
     pub fn bounds(&self, at: u64, open: &Open) -> Option<(u64, u64)> {
         let module = self.get(self.find(at)?);
-        let found = module.find(at, open)?;
+        let found = module.variable(at, open)?;
         let from = found.at.wrapping_add(module.bias);
         Some((from, from.wrapping_add(found.bytes)))
     }
@@ -130,9 +130,16 @@ impl Module {
             bias: 0,
             tls: 0,
             first: mapping.clone(),
+            mapped: vec![(mapping.from, mapping.to)],
             segments: Vec::new(),
-            symbols: OnceCell::new(),
+            build_id: Vec::new(),
+            variables: OnceCell::new(),
         }
+    }
+
+    /// Its file.
+    pub fn open(&self, open: &Open) -> Option<Rc<Opened>> {
+        open(&self.first)
     }
 
     /// Its addresses.
@@ -144,45 +151,79 @@ impl Module {
         let file = open(&self.first)?;
         let cache = elf::cache(&file);
         let elf = Elf::of(&cache)?;
-        let (mut first, mut end) = (u64::MAX, 0);
+        let (mut first, mut begin, mut end, mut stored_end) = (u64::MAX, 0, 0, 0);
         for [at, place, stored, bytes] in elf.loaded() {
-            first = first.min(at / PAGE * PAGE);
+            if at / PAGE * PAGE < first {
+                (first, begin) = (at / PAGE * PAGE, place / PAGE * PAGE);
+            }
             self.segments.push([at, place, stored]);
+            stored_end = stored_end.max(at.checked_add(stored)?);
             end = end.max(at.checked_add(bytes)?.checked_add(PAGE - 1)? / PAGE * PAGE);
         }
-        self.tls = elf.thread_local();
-        if first >= end {
+        (self.tls, self.build_id) = (elf.thread_local(), elf.build_id());
+        // Code that is mapped again is behind the beginning of the file.
+        if first >= end || begin != self.first.offset {
             return None;
         }
         self.bias = self.from.wrapping_sub(first);
-        self.to = self.to.max(self.from.checked_add(end - first)?);
+        let to = self.from.checked_add(end - first)?;
+        let own = self.mapped.iter().filter(|(from, _)| *from < to).map(|(_, to)| *to).max().unwrap_or(self.to);
+        // The memory behind the file is there where the whole file is. Who reads his own file may map a part of it as data.
+        let is_whole = own.wrapping_sub(self.bias) >= stored_end;
+        self.to = if is_whole { to } else { own };
         Some(())
     }
 
-    fn find(&self, at: u64, open: &Open) -> Option<&Symbol> {
-        let all = self.symbols.get_or_init(|| symbols(&self.first, open).unwrap_or_default());
-        let at = at.wrapping_sub(self.bias);
-        let after = all.partition_point(|one| one.at <= at);
-        all[..after].last().filter(|one| at - one.at < one.bytes)
-    }
-
-    fn symbol(&self, at: u64, open: &Open) -> Option<String> {
-        self.find(at, open).map(|symbol| crate::names::of_symbol(&symbol.name))
+    /// The variable that has an address, by the file, and by its debug file if this host has one.
+    fn variable(&self, at: u64, open: &Open) -> Option<&Variable> {
+        let all = self.variables.get_or_init(|| {
+            let mut all = Variables::default();
+            let files = [self.open(open), sources::debug_file(&self.build_id)];
+            files.into_iter().flatten().for_each(|file| all.add(&file));
+            all
+        });
+        all.find(at.wrapping_sub(self.bias))
     }
 }
 
-/// The variables of a file, in the order of their addresses: of its table of symbols, or of those that it exports.
-fn symbols(mapping: &Mapping, open: &Open) -> Option<Vec<Symbol>> {
-    let file = open(mapping)?;
-    let cache = elf::cache(&file);
-    let elf = Elf::of(&cache)?;
-    let tables = [SymbolSection::Full, SymbolSection::Dynamic].map(|table| elf.symbols(table).into_iter().flatten());
-    let is_variable =
-        |symbol: &elf::Symbol<'_>| symbol.kind == SymbolKind::Variable && symbol.is_defined && symbol.bytes > 0;
-    let variables = tables.into_iter().flatten().filter(is_variable);
-    let one = |symbol: elf::Symbol<'_>| Symbol { at: symbol.address, bytes: symbol.bytes, name: symbol.name.into() };
-    let mut all: Vec<Symbol> = variables.map(one).take(MOST_SYMBOLS).collect();
-    all.sort_by(|one, other| one.at.cmp(&other.at).then(one.name.cmp(&other.name)));
-    all.dedup_by_key(|one| one.at);
-    Some(all)
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use super::*;
+    use crate::made::FakeHeap;
+
+    const BASE: u64 = 0x5555_0000_0000;
+    const FAR: u64 = 0x7777_0000_0000;
+
+    /// V8 maps the code of its program again, behind its heap.
+    #[test]
+    fn what_is_between_two_mappings_of_a_file_is_not_the_files() {
+        let program = Rc::new(Opened::of(File::open("/proc/self/exe").unwrap()).unwrap());
+        let cache = elf::cache(&program);
+        let elf = Elf::of(&cache).unwrap();
+        let (lowest, highest) = (elf.lowest().unwrap(), elf.highest().unwrap());
+        let mut maps = String::new();
+        for [address, place, stored, _] in elf.loaded() {
+            let (from, to) =
+                (BASE + address / PAGE * PAGE - lowest, BASE - lowest + (address + stored).next_multiple_of(PAGE));
+            maps += &format!("{from:x}-{to:x} r-xp {:x} 00:01 7 /srv/node\n", place / PAGE * PAGE);
+        }
+        let code = elf.loaded().map(|[_, place, ..]| place / PAGE * PAGE).max().unwrap();
+        maps += &format!("{:x}-{:x} rw-p 0 00:00 0 \n", BASE + (1 << 40), BASE + (1 << 40) + PAGE);
+        let again = format!("{FAR:x}-{:x} r-xp {code:x} 00:01 7 /srv/node\n", FAR + PAGE);
+        let open = |_: &Mapping| Some(program.clone());
+        // Another file can be mapped between the two.
+        for between in ["", "666600000000-666600001000 r--p 0 00:01 8 /srv/other\n"] {
+            let heap = FakeHeap::with_maps(&format!("{maps}{between}{again}"));
+            let modules = ModuleList::of(&heap, &open);
+            let has = |at: u64| modules.find(at).map(|index| modules.get(index).name.as_str());
+            assert_eq!((has(BASE), has(BASE + highest - lowest - 1)), (Some("node"), Some("node")));
+            assert_eq!(
+                (has(BASE + highest - lowest), has(BASE + (1 << 40)), has(FAR)),
+                (None, None, None),
+                "{between}"
+            );
+        }
+    }
 }

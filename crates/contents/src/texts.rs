@@ -85,8 +85,15 @@ mod tests {
         made.write(HEAP + 160, b"only once here");
         let (blocks, copy, roots) = (blocks((0..6).map(|at| (HEAP + 32 * at, 24))), made.copy(), globals(0x10_0000));
         let (modules, open) = (ModuleList::default(), |_: &_| None);
-        let heap =
-            TypedBlocks { copy: &copy, blocks: &blocks, sample: None, modules: &modules, roots: &roots, open: &open };
+        let heap = TypedBlocks {
+            copy: &copy,
+            blocks: &blocks,
+            sample: None,
+            modules: &modules,
+            roots: &roots,
+            languages: crate::languages::Languages::default(),
+            open: &open,
+        };
         let kinds = Kinds::of(&heap, None);
         assert_eq!(copies(&heap, &kinds, false), (Copies { blocks: 3, bytes: 72 }, None));
         let texts = copies(&heap, &kinds, true).1.unwrap();

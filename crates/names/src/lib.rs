@@ -4,6 +4,7 @@
 //! with file, line, module and inlined frames.
 //!
 //! - [`stacks`] names the frames of stacks, by the [`sources`] of a trace or of a process. [`perf_map`] names code that is in no file.
+//! - [`variables`] has the variables of a file.
 //! - [`frame`] is what a name is made of. [`mangled`] has the names that a compiler has changed.
 //!
 //! Only this crate demangles.
@@ -22,6 +23,7 @@ mod scopes;
 pub mod sources;
 pub mod stacks;
 mod unwinding;
+pub mod variables;
 
 pub use frame::{FunctionId, NameSource, NamedFrame};
 pub use stacks::FrameNames;

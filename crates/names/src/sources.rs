@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use allocanary_process::elf::{self, Elf};
 use allocanary_process::{BrokerRequest, Opened, ProcessFiles, file, file_of};
 use allocanary_trace::stacks::TraceModule;
 
@@ -58,6 +59,13 @@ impl Sources for OfProcess {
     }
 
     fn debug(&self, build_id: &[u8]) -> Option<Rc<Opened>> {
-        file_of(&BrokerRequest::Debug(build_id.to_vec())).map(Rc::new).ok()
+        debug_file(build_id)
     }
+}
+
+/// The debug file of a build, if this host has one.
+pub fn debug_file(build_id: &[u8]) -> Option<Rc<Opened>> {
+    let file = file_of(&BrokerRequest::Debug(build_id.to_vec())).ok()?;
+    let is_same = Elf::of(&elf::cache(&file)).is_some_and(|elf| elf.build_id() == build_id);
+    is_same.then(|| Rc::new(file))
 }

@@ -5,6 +5,7 @@ use allocanary_heap::{HeapBlock, Memory};
 
 use crate::blocks::Blocks;
 use crate::copy::{Copy, PIECE};
+use crate::languages::Languages;
 use crate::modules::{ModuleList, Open};
 use crate::roots::Root;
 use crate::sample::part::PageSample;
@@ -21,6 +22,8 @@ pub struct TypedBlocks<'a> {
     pub modules: &'a ModuleList,
     /// The roots.
     pub roots: &'a [Root],
+    /// The languages of the process.
+    pub languages: Languages,
     /// Opens the file of a mapping.
     pub open: &'a Open<'a>,
 }

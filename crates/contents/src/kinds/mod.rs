@@ -4,6 +4,8 @@
 //! 2. A container that something holds proves the blocks that it has ([`owners`]), and a node proves itself by its neighbours ([`nodes`]).
 //! 3. The rest is told by its content alone ([`content`]): text, pointers, zeroes. That is no type, and is not called one.
 //!
+//! What only the shape proves is of a language that the process has ([`crate::languages`]).
+//!
 //! A shape that other programs use as well, such as a circle of two pointers, is marked as likely.
 
 mod btree;
@@ -39,8 +41,12 @@ impl Kinds {
         }
         cpp::mark(heap, &mut kinds);
         owners::mark(heap, &mut kinds);
-        nodes::mark(heap, &mut kinds);
-        btree::mark(heap, &mut kinds);
+        if heap.languages.cpp {
+            nodes::mark(heap, &mut kinds);
+        }
+        if heap.languages.rust {
+            btree::mark(heap, &mut kinds);
+        }
         shapes::mark(heap, &mut kinds);
         kinds
     }

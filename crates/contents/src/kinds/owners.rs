@@ -9,16 +9,20 @@
 //! | `String` of Rust | capacity, data, length | the capacity fills the block, the data are text |
 //! | hashbrown's table | control bytes, mask, room, items | as many control bytes are full, and the first 16 are mirrored |
 //!
-//! Some words are those of a `std::string` and of a `String`, by chance: such a block is what most others are.
+//! A process without one of the languages has none of its containers. Some words are those of a `std::string` and of a `String`, by chance: such a block is what most others are.
 //!
 //! (libstdc++ of GCC 5 and later, libc++; Rust 1.36 and later.)
 
 use super::content::is_text;
 use super::heap::{TypedBlocks, WordSlice};
 use super::table::Kinds;
+use crate::languages::Languages;
 
 /// Gives blocks that containers hold their kinds.
 pub fn mark(heap: &TypedBlocks, kinds: &mut Kinds) {
+    if heap.languages == Languages::default() {
+        return;
+    }
     let mut owners = Owners { heap, kinds, visited: 0, strings: [0; 2] };
     for root in heap.roots {
         heap.each_piece(root.from, root.to, |bytes| owners.words(WordSlice(bytes)));
@@ -49,7 +53,8 @@ impl Owners<'_, '_> {
     fn words(&mut self, words: WordSlice) {
         for at in 0..words.len() {
             let Some(word) = words.get(at) else { return };
-            if word & 0xffff_ffff == ONE && at >= 4 {
+            let Languages { cpp, rust } = self.heap.languages;
+            if cpp && word & 0xffff_ffff == ONE && at >= 4 {
                 self.unordered(words, at - 4);
             }
             // Most words are small.
@@ -60,24 +65,29 @@ impl Owners<'_, '_> {
             let whole = self.heap.blocks.get(block);
             let next = [1, 2, 3].map(|next| words.get(at + next).unwrap_or(0));
             if whole.at != word {
-                self.hashbrown(word, next, block);
+                if rust {
+                    self.hashbrown(word, next, block);
+                }
                 continue;
             }
             if self.kinds.has(block) {
                 // Of a sample the chunks may be looked at, and the map not.
-                if self.heap.sample.is_some() {
+                if cpp && self.heap.sample.is_some() {
                     self.deque(words, at, block);
                 }
                 continue;
             }
             let before = |count: usize| at.checked_sub(count).and_then(|at| words.get(at)).unwrap_or(0);
             // libc++ marks a capacity by its lowest bit.
-            let of_cpp = self.is_string(word, whole.bytes, next)
-                || before(2) & 1 == 1 && self.is_string(word, whole.bytes, [before(1), before(2).wrapping_sub(2), 0]);
-            match [of_cpp, self.is_rust_string(word, whole.bytes, before(1), next[0])] {
+            let of_libcxx = [before(1), before(2).wrapping_sub(2), 0];
+            let of_cpp = cpp
+                && (self.is_string(word, whole.bytes, next)
+                    || before(2) & 1 == 1 && self.is_string(word, whole.bytes, of_libcxx));
+            match [of_cpp, rust && self.is_rust_string(word, whole.bytes, before(1), next[0])] {
                 [true, true] => self.set(block, EITHER),
-                [false, false] if is_vector(word, whole.bytes, next) => self.set(block, "std::vector data"),
-                [false, false] => self.deque(words, at, block),
+                [false, false] if cpp && is_vector(word, whole.bytes, next) => self.set(block, "std::vector data"),
+                [false, false] if cpp => self.deque(words, at, block),
+                [false, false] => {}
                 [_, of_rust] => {
                     self.strings[usize::from(of_rust)] += 1;
                     self.set(block, STRINGS[usize::from(of_rust)]);

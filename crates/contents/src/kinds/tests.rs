@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
-use crate::made::{FakeHeap, blocks, kinds};
+use crate::languages::Languages;
+use crate::made::{FakeHeap, blocks, kinds, kinds_with};
 
 const GLOBALS: u64 = 0x10_0000;
 const HEAP: u64 = 0x1_0000_0000;
@@ -40,6 +41,32 @@ fn a_tree_proves_itself_by_its_parents_and_children() {
         1,
         "the first has no parent: {broken:?}"
     );
+}
+
+/// In words of C programs, and of interpreters, each of these shapes occurs.
+#[test]
+fn a_process_has_the_containers_of_its_languages_only() {
+    let mut made = made();
+    made.put(GLOBALS, &[block(0), 30, 60, 0]);
+    made.write(block(0), b"thirty bytes of a text, indeed");
+    made.put(GLOBALS + 64, &[block(1), block(1) + 16, block(1) + 64]);
+    made.put(block(1), &[1, 2]);
+    made.put(GLOBALS + 128, &[64, block(2), 30]);
+    made.write(block(2), b"thirty bytes of a text of Rust");
+    // A list of three.
+    made.put(block(3), &[block(4), block(5)]);
+    made.put(block(4), &[block(5), block(3)]);
+    made.put(block(5), &[block(3), block(4)]);
+    let all = blocks((0..6).map(|at| (block(at), 64)));
+    let of = |cpp, rust| kinds_with(Languages { cpp, rust }, &made, &all, GLOBALS);
+    let (text, data) = ("text".to_string(), "data without pointers".to_string());
+    let plain = of(false, false);
+    assert_eq!(plain[..3], [text.clone(), data.clone(), text.clone()]);
+    assert!(plain[3..].iter().all(|kind| kind.starts_with("struct of 64 B")), "{plain:?}");
+    assert_eq!(of(false, true)[..3], [text.clone(), data, "String data (Rust)".into()]);
+    let cpp = of(true, false);
+    assert_eq!(cpp[..3], ["std::string data".to_string(), "std::vector data".into(), text]);
+    assert_eq!(cpp[3..], ["std::list node"; 3]);
 }
 
 #[test]

@@ -1,0 +1,111 @@
+//! Which languages a process has. In: its mappings and their files. Out: the languages whose containers may be in its heap.
+//!
+//! Three words of a C program can look like those of a `std::string`, by chance. So the kinds of a language are told only where the language
+//! is: its library, or what each program has that is linked with it. A stripped file has these still.
+
+use std::os::unix::fs::FileExt;
+
+use allocanary_heap::Memory;
+use allocanary_process::Opened;
+use allocanary_process::elf::{self, Elf};
+use memchr::memmem::Finder;
+
+use crate::modules::{ModuleList, Open};
+
+/// The libraries of C++.
+const CPP: [&str; 2] = ["libstdc++.so", "libc++.so"];
+/// A program that is linked with them statically has the names of their classes of type information.
+const CPP_MARK: &[u8] = b"N10__cxxabiv1";
+/// The paths of the sources of Rust's library, in the texts of panics. The first one is of builds that have removed the beginning.
+const RUST_MARKS: [&[u8]; 2] = [b"library/core/src/", b"/rustc/"];
+/// Our own libraries in other programs, which are written in Rust.
+const OWN: &str = "preload-";
+/// The most bytes of a file that are searched.
+const MOST: u64 = 128 << 20;
+/// How many bytes are read at once.
+const CHUNK: usize = 1 << 20;
+
+/// The languages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Languages {
+    /// C++.
+    pub cpp: bool,
+    /// Rust.
+    pub rust: bool,
+}
+
+impl Languages {
+    /// Those of a process.
+    pub fn of(memory: &dyn Memory, modules: &ModuleList, open: &Open) -> Languages {
+        let is_library = |path: &str| {
+            let name = path.rsplit('/').next().unwrap_or_default();
+            CPP.iter().any(|library| name.starts_with(library))
+        };
+        let mut found =
+            Languages { cpp: memory.mappings().iter().any(|mapping| is_library(&mapping.name)), rust: false };
+        for module in modules.all().filter(|module| !module.name.starts_with(OWN)) {
+            if found.cpp && found.rust {
+                break;
+            }
+            if let Some(file) = module.open(open) {
+                found.add(&file);
+            }
+        }
+        found
+    }
+
+    /// Adds those whose marks are among the constants of a file.
+    fn add(&mut self, file: &Opened) {
+        let cache = elf::cache(file);
+        let Some(elf) = Elf::of(&cache) else { return };
+        let constants = elf.section(".rodata").filter(|section| !section.is_compressed);
+        // A file may have no sections at all.
+        let (mut at, bytes) = constants.map_or((0, file.stamp.bytes), |section| (section.offset, section.bytes));
+        let end = at.saturating_add(bytes.min(MOST));
+        let marks = [CPP_MARK, RUST_MARKS[0], RUST_MARKS[1]];
+        let finders = marks.map(Finder::new);
+        let overlap = marks.map(<[u8]>::len).into_iter().max().unwrap_or(0) as u64;
+        let mut chunk = vec![0; CHUNK];
+        while at < end && !(self.cpp && self.rust) {
+            let count = chunk.len().min((end - at) as usize);
+            if file.file.read_exact_at(&mut chunk[..count], at).is_err() {
+                return;
+            }
+            let [cpp, rust, rust_too] = [0, 1, 2].map(|mark: usize| finders[mark].find(&chunk[..count]).is_some());
+            self.cpp |= cpp;
+            self.rust |= rust || rust_too;
+            at += if at + count as u64 == end { count as u64 } else { (count as u64).saturating_sub(overlap).max(1) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use allocanary_testing::programs::compiled_text;
+
+    use super::*;
+
+    fn of(path: &std::path::Path) -> Languages {
+        let mut found = Languages::default();
+        found.add(&Opened::of(File::open(path).unwrap()).unwrap());
+        found
+    }
+
+    #[test]
+    fn a_program_has_the_marks_of_its_language_after_it_was_stripped() {
+        let folder = tempfile::tempdir().unwrap();
+        let stripped = ["-s", "-O1"];
+        let c = "#include <stdio.h>\nint main(void) { puts(\"/rust/ N10\"); return 0; }\n";
+        let Some(c) = compiled_text(folder.path(), "a.c", c, &stripped) else { return };
+        assert_eq!(of(&c), Languages::default());
+        let cpp = "#include <string>\nint main(int n, char **) { if (n > 9) throw std::string(\"x\"); return 0; }\n";
+        let flags = ["-s", "-O1", "-static-libstdc++", "-static-libgcc"];
+        let Some(cpp) = compiled_text(folder.path(), "b.cc", cpp, &flags) else { return };
+        assert_eq!(of(&cpp), Languages { cpp: true, rust: false });
+        let rust = "fn main() { println!(\"{}\", std::env::args().nth(9).unwrap()); }\n";
+        let Some(rust) = compiled_text(folder.path(), "c.rs", rust, &["-O", "-Cstrip=symbols"]) else { return };
+        assert!(of(&rust).rust);
+    }
+}
