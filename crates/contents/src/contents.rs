@@ -24,6 +24,9 @@ pub struct Contents {
         skip_serializing_if = "Option::is_none"
     )]
     pub stopped: Option<u64>,
+    /// What is special about a core file; `None` for a process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub core: Option<CoreState>,
     /// How many readings had to agree on the leaks.
     pub readings: u32,
     /// The allocators whose blocks are counted, with their releases.
@@ -51,6 +54,16 @@ pub struct Contents {
     pub leaked: Option<Leaked>,
     /// What could not be read or told, a sentence each.
     pub problems: Vec<String>,
+}
+
+/// What a core file lacks.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CoreState {
+    /// Bytes that should be behind its end: it is truncated.
+    #[serde(rename = "missing_bytes")]
+    pub missing: u64,
+    /// Paths of the program and of libraries whose files are not on this host, or are not known to be of the same build.
+    pub absent_files: Vec<String>,
 }
 
 /// Blocks of one kind.

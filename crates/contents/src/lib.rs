@@ -44,7 +44,7 @@ mod threads;
 mod wanted;
 
 pub use contents::{
-    Contents, Copies, Holder, InnerBlocks, KindRow, LeakSite, Leaked, Lost, Retained, SCHEMA, SampledPages,
+    Contents, Copies, CoreState, Holder, InnerBlocks, KindRow, LeakSite, Leaked, Lost, Retained, SCHEMA, SampledPages,
     Text,
 };
 pub use take::{take, take_core};

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use allocanary_heap::{CoreFile, LiveProcess, Mapping, Memory, ProcessSubject, ProcessTrouble, ReadMode};
 use allocanary_process::{ProcessFiles, StoppedProcess};
 
-use crate::contents::Contents;
+use crate::contents::{Contents, CoreState};
 use crate::copy::{Copy, Room, bytes_of};
 use crate::leaks::{self, LeakSuspect};
 use crate::sample;
@@ -130,7 +130,9 @@ pub fn take_core(path: &Path, wanted: &ContentsRequest, time: Duration) -> Resul
         let copied = Copy::of(&core, Room::for_all_of(&core));
         let mut reading = Snapshot::of(&copied, threads, &open);
         if core.missing > 0 {
-            reading.doubt(format!("the core is truncated: {} bytes of it are missing", core.missing));
+            reading.doubt(
+                "the core is truncated, and what points to the blocks may be in the part that is missing".into(),
+            );
         }
         let reach = reading.reach();
         reading.contents(&reach, wanted, &open)
@@ -144,6 +146,7 @@ pub fn take_core(path: &Path, wanted: &ContentsRequest, time: Duration) -> Resul
         ..ProcessSubject::default()
     };
     (contents.process, contents.taken, contents.readings) = (subject, core.written * 1000, 1);
+    contents.core = Some(CoreState { missing: core.missing, absent_files: core.absent_files() });
     Ok(contents)
 }
 

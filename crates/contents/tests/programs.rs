@@ -196,4 +196,12 @@ fn a_core_has_the_same_contents() {
     assert_eq!(kind(&contents, "app::Circle"), known["circles"]);
     let holder = contents.holders.iter().find(|one| one.name.starts_with("`g_set`")).map(|one| one.blocks);
     assert_eq!((holder, contents.process.pid), (Some(40_000), running.pid()));
+    let absent = |contents: &Contents| contents.core.as_ref().unwrap().absent_files.clone();
+    let program = std::fs::read_link(format!("/proc/{}/exe", running.pid())).unwrap();
+    assert!(!absent(&contents).contains(&program.display().to_string()), "{:?}", contents.core);
+    // The names of classes are in the program, and that is told.
+    std::fs::rename(&program, folder.path().join("away")).unwrap();
+    let bare = take_core(&path, &WANTED, Duration::from_secs(60)).unwrap();
+    assert_eq!(absent(&bare).first(), Some(&program.display().to_string()));
+    assert_eq!((kind(&bare, "app::Circle"), bare.core.unwrap().missing), (0, 0));
 }

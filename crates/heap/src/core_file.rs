@@ -196,6 +196,22 @@ impl CoreFile {
         self.files.get(&mapping.inode).cloned()
     }
 
+    /// The paths of the program and of libraries whose files are not here, or are not known to be the same. The program's is the first one.
+    pub fn absent_files(&self) -> Vec<String> {
+        // `gcore` leaves out code. Files of data are mapped as well.
+        let is_program = |mapping: &Mapping| {
+            let begin = if mapping.offset == 0 { self.word(mapping.from) } else { None };
+            mapping.executable || begin.is_some_and(|begin| begin.to_le_bytes().starts_with(b"\x7fELF"))
+        };
+        let mut absent: Vec<String> = Vec::new();
+        for mapping in self.mappings.iter().filter(|one| one.inode != 0 && !self.files.contains_key(&one.inode)) {
+            if !absent.contains(&mapping.name) && is_program(mapping) {
+                absent.push(mapping.name.clone());
+            }
+        }
+        absent
+    }
+
     /// Whether the time for reading is over. If so, this is also stored.
     fn is_over(&self) -> bool {
         let over = self.until.is_some_and(|until| Instant::now() >= until);

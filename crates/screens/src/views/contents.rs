@@ -6,8 +6,8 @@ mod difference;
 mod page;
 pub(crate) mod tree_map;
 
-use allocanary_contents::{Contents, Holder, KindRow, LeakSite, Leaked, Lost, Text};
-use allocanary_text::outside::TerminalStyle;
+use allocanary_contents::{Contents, CoreState, Holder, KindRow, LeakSite, Leaked, Lost, Text};
+use allocanary_text::outside::{TerminalStyle, harmless};
 use allocanary_text::units::{Bytes, show_duration};
 
 use crate::views::heap::{bold, columns, item, percent};
@@ -237,8 +237,38 @@ fn texts(equal: &[Text], look: &TerminalStyle) -> String {
     format!("{}\n{}\n", bold("Equal texts", look), columns(&table, look))
 }
 
+/// The files of a core that a sentence names.
+const ABSENT: usize = 3;
+
+/// What a core file lacks, a sentence each.
+fn of_core(core: &CoreState) -> Vec<String> {
+    let mut all = Vec::new();
+    if core.missing > 0 {
+        all.push(format!(
+            "The core file is truncated: {} of it are missing. The figures are of the part that is there.",
+            bytes(core.missing)
+        ));
+    }
+    if !core.absent_files.is_empty() {
+        let mut named: Vec<String> =
+            core.absent_files.iter().take(ABSENT).map(|path| harmless(path).into_owned()).collect();
+        let more = core.absent_files.len().saturating_sub(ABSENT);
+        named.extend((more > 0).then(|| format!("{more} more")));
+        let named = match named.split_last() {
+            Some((last, before @ [_, ..])) => format!("{} and {last}", before.join(", ")),
+            _ => named.concat(),
+        };
+        all.push(format!(
+            "These files of the process are not on this host, or are not known to be of the same build: {named}. Their classes and variables have no \
+             names here. Put the files of the process at these paths, and read the core again."
+        ));
+    }
+    all
+}
+
 fn sure(contents: &Contents) -> Vec<String> {
     let mut all = contents.problems.clone();
+    all.extend(contents.core.iter().flat_map(of_core));
     if let Some(sampled) = contents.sampled {
         all.push(format!(
             "Kinds are of a sample: all blocks that begin in {} of {} pages, and all of 1 MiB or more, were looked at. Of 100 such samples \
@@ -247,13 +277,20 @@ fn sure(contents: &Contents) -> Vec<String> {
             count(sampled.of)
         ));
     }
+    let leaked = contents.leaked.as_ref().map(|leaked| leaked.blocks);
     let how = match (contents.stopped, contents.readings) {
+        _ if contents.core.is_some() => match leaked {
+            Some(_) => "The core file is one reading of a process that did not move. A block counts as leaked if nothing in it leads to the block."
+                .into(),
+            None => "The core file is one reading of a process that did not move.".into(),
+        },
         (None, _) if contents.sampled.is_some() => "The process ran on.".into(),
         (Some(micros), _) => {
             let time = show_duration(std::time::Duration::from_micros(micros));
             format!("The process was stopped for {time} while its memory was copied.")
         }
-        (None, 1) => "The process ran on. One reading found nothing that is leaked.".into(),
+        (None, 1) if leaked == Some(0) => "The process ran on. One reading found nothing that is leaked.".into(),
+        (None, 0 | 1) => "The process ran on, and was read once.".into(),
         (None, readings) => format!(
             "The process ran on. A block counts as leaked if {readings} readings found nothing that leads to it, at the same address, with the same \
              size and content."

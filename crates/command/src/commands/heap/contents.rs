@@ -78,7 +78,7 @@ fn line(found: &Contents) -> Result<String> {
     line.map(|line| line + "\n").map_err(|error| Error::Input(format!("heap: --contents: {error}")))
 }
 
-/// Prints contents. The exit code says whether leaks could be found.
+/// Prints contents. The exit code says whether leaks could be found, and whether a core's program is there, which has the names.
 pub fn print(flags: &HeapFlags, found: &Contents) -> Result<ExitCode> {
     if let Some(file) = &flags.to {
         let page = reports::page(found);
@@ -87,7 +87,9 @@ pub fn print(flags: &HeapFlags, found: &Contents) -> Result<ExitCode> {
     }
     let text = if flags.json { line(found)? } else { reports::text(found, &terminal::look()) };
     terminal::print(text.as_bytes())?;
-    Ok(ExitCode::from(u8::from(found.leaked.is_none())))
+    let program = found.process.raw_path();
+    let is_nameless = found.core.as_ref().is_some_and(|core| core.absent_files.iter().any(|path| *path == program));
+    Ok(ExitCode::from(u8::from(found.leaked.is_none() || is_nameless)))
 }
 
 /// Prints what changed between two contents.

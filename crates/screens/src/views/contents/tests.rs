@@ -73,6 +73,29 @@ fn without_leaks_that_is_told_and_what_is_not_known_is_not_called_none() {
     assert!(text(&unknown, &LOOK).contains("leaks are not told: why"));
 }
 
+/// One reading of a core finds what is leaked.
+#[test]
+fn a_core_says_what_it_is_and_what_it_lacks() {
+    let said = |contents: &Contents| text(contents, &LOOK).split_whitespace().collect::<Vec<_>>().join(" ");
+    let core = |missing, absent: &[&str]| {
+        let absent_files = absent.iter().map(|path| path.to_string()).collect();
+        Contents { core: Some(CoreState { missing, absent_files }), readings: 1, ..contents(2500) }
+    };
+    let whole = said(&core(0, &[]));
+    assert!(whole.contains("in 2,500 blocks are leaked") && whole.contains("The core file is one reading"), "{whole}");
+    assert!(!whole.contains("ran on") && !whole.contains("found nothing that is leaked"), "{whole}");
+    let cut = said(&Contents { leaked: None, ..core(1 << 20, &[]) });
+    assert!(cut.contains("The core file is truncated: 1.00 MiB of it are missing."), "{cut}");
+    assert!(!cut.contains("counts as leaked"), "{cut}");
+    let bare = said(&core(0, &["/srv/app", "/lib/a.so", "/lib/b.so", "/lib/c.so", "/lib/d.so"]));
+    let wanted = "not known to be of the same build: /srv/app, /lib/a.so, /lib/b.so and 2 more.";
+    assert!(bare.contains(wanted), "{bare}");
+    // A process that was read once: only without a leak did that one find nothing.
+    let once = |leaked| said(&Contents { readings: 1, ..contents(leaked) });
+    assert!(once(0).contains("One reading found nothing that is leaked."), "{}", once(0));
+    assert!(once(7).contains("ran on, and was read once.") && !once(7).contains("found nothing"), "{}", once(7));
+}
+
 #[test]
 fn a_difference_names_what_grew() {
     let (before, mut after) = (contents(6000), contents(7000));
