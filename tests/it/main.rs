@@ -73,4 +73,5 @@ mod tune_programs;
 mod tune_sweep;
 mod watched;
 mod who;
+mod who_names;
 mod who_perf_map;
