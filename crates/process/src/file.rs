@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use allocanary_sys::proc::{Mapping, maps};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, StatxFlags, openat, openat2, statx};
@@ -82,11 +82,28 @@ fn followed(root: &OwnedFd, path: &str) -> io::Result<OwnedFd> {
     }
 }
 
-/// Opens the debug file of a build in a folder of this host. Distributions put links there.
+/// Opens the debug file of a build in a folder of this host. Distributions put links there. If it is not there, a debugger may have fetched
+/// it; nothing is fetched here.
 pub fn debug(folder: &Path, build_id: &[u8]) -> io::Result<Opened> {
+    debug_in(folder, debuginfod().as_deref(), build_id)
+}
+
+fn debug_in(folder: &Path, fetched: Option<&Path>, build_id: &[u8]) -> io::Result<Opened> {
     let (first, rest) = build_id.split_first().ok_or(io::ErrorKind::NotFound)?;
     let rest: String = rest.iter().map(|byte| format!("{byte:02x}")).collect();
-    of_host(&folder.join(format!(".build-id/{first:02x}/{rest}.debug")))
+    let installed = of_host(&folder.join(format!(".build-id/{first:02x}/{rest}.debug")));
+    installed.or_else(|error| match fetched {
+        Some(cache) => of_host(&cache.join(format!("{first:02x}{rest}/debuginfo"))),
+        None => Err(error),
+    })
+}
+
+/// The folder in which debuginfod's clients keep what they have fetched.
+fn debuginfod() -> Option<PathBuf> {
+    let folder = |variable: &str| std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
+    folder("DEBUGINFOD_CACHE_PATH")
+        .or_else(|| Some(folder("XDG_CACHE_HOME")?.join("debuginfod_client")))
+        .or_else(|| Some(folder("HOME")?.join(".cache/debuginfod_client")))
 }
 
 /// Opens a regular file of this host by a path that the user has given, or the host's own.
@@ -336,6 +353,25 @@ mod tests {
         assert_eq!(open().unwrap_err().to_string(), "another file has its name");
         // SAFETY: the mapping from above.
         unsafe { libc::munmap(at, length) };
+    }
+
+    #[test]
+    fn a_debug_file_is_one_that_is_installed_or_that_was_fetched() {
+        let (folder, _) = folder();
+        let write = |path: &str, text: &str| {
+            let path = folder.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        let (debug, cache) = (folder.path().join("debug"), folder.path().join("cache"));
+        let open = |cache| debug_in(&debug, cache, &[0xab, 0xcd]).map(|opened| read(&opened));
+        assert!(open(Some(&cache)).is_err());
+        write("cache/abcd/debuginfo", "fetched");
+        assert_eq!(open(Some(&cache)).unwrap(), "fetched");
+        assert!(open(None).is_err());
+        write("debug/.build-id/ab/cd.debug", "installed");
+        assert_eq!(open(Some(&cache)).unwrap(), "installed");
+        assert!(debug_in(&debug, Some(&cache), &[]).is_err());
     }
 
     #[test]
