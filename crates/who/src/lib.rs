@@ -35,6 +35,7 @@ pub mod groups;
 mod invented;
 mod labels;
 pub mod moment;
+mod named;
 pub mod order;
 pub mod pages;
 pub mod profile;

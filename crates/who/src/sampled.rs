@@ -12,6 +12,7 @@ use crate::ever::Ever;
 use crate::fold::{By, Folding};
 use crate::groups::StackGroups;
 use crate::moment::TracePoint;
+use crate::named;
 use crate::sites::OfStack;
 use crate::tally::{BlockTally, LiveBlock, TraceTotals};
 use allocanary_names::FrameNames;
@@ -131,6 +132,7 @@ impl NamedProfile {
         let key = |site: &SampledSite| (site.live().bytes, site.allocated);
         sites
             .sort_by(|a, b| key(b).partial_cmp(&key(a)).unwrap_or(std::cmp::Ordering::Equal).then(a.name.cmp(&b.name)));
+        let notes = notes.into_iter().chain(named::note(sites.iter().map(|site| (&site.frame, site.allocated))));
         SampledSites {
             program: program.into(),
             pid: self.profile.pid,
@@ -140,7 +142,7 @@ impl NamedProfile {
             sites,
             all,
             wrappers: groups.folding.wrappers.iter().map(|((_, name), callers)| (name.clone(), *callers)).collect(),
-            notes: self.notes(notes),
+            notes: self.notes(notes.collect()),
         }
     }
 

@@ -10,6 +10,7 @@ use crate::course::GrowthSpan;
 use crate::fold::{By, Folding};
 use crate::groups::StackGroups;
 use crate::moment::{MomentChoice, Peak, TracePoint};
+use crate::named;
 use crate::pages::{Divided, Division, Share, divide};
 use crate::slope::{Slope, growth};
 use crate::tally::{BlockTally, EventTally, TraceTotals};
@@ -229,6 +230,7 @@ pub fn of_groups(
         wrappers: groups.folding.wrappers.iter().map(|((_, name), callers)| (name.clone(), *callers)).collect(),
         notes,
     };
+    found.notes.extend(named::note(found.sites.iter().map(|site| (&site.frame, site.bytes as f64))));
     let share = share_with_stack(taken);
     if !taken.by_thread && taken.one_stack_in == 1 && share < 0.99 {
         found.notes.push(format!(
