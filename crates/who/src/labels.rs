@@ -127,6 +127,17 @@ mod tests {
         assert_eq!(told(modules), ["init (a.so)", "init (b.so)"]);
     }
 
+    /// A function may have two names: where it is inlined it lacks its parameters.
+    #[test]
+    fn another_tool_gets_one_name_of_each_function() {
+        let frame =
+            |name: &str, file: &str| NamedFrame { function: name.into(), ..site(name, "app", "make", file, 1).1 };
+        let frames = [frame("make(int)", "/s/a.cc"), frame("make", "/s/a.cc"), frame("make(int)", "/s/b.cc")];
+        let names = FunctionNames::of(frames.iter());
+        let named: Vec<&str> = frames.iter().map(|frame| names.name(frame)).collect();
+        assert_eq!(named, ["make(int) (a.cc)", "make(int) (a.cc)", "make(int) (b.cc)"]);
+    }
+
     #[test]
     fn where_no_way_is_enough_all_are_taken() {
         let sites = vec![
