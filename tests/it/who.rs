@@ -160,6 +160,7 @@ fn the_function_whose_blocks_survive_is_named_with_the_pages_that_were_resident(
     assert!(same.code == Some(0) && same.out.contains("the gate holds"), "{same:?}");
     let mut before = value.clone();
     before["sites"][0]["name"] = "another".into();
+    before["sites"][0]["identity"] = serde_json::Value::Null;
     fs::write(&json, before.to_string()).unwrap();
     let grown = against("site=5%");
     assert!(grown.code == Some(1) && grown.out.contains(r#""choice": "failed""#), "{grown:?}");
