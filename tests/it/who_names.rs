@@ -20,7 +20,7 @@ fn sites(folder: &Path, program: &Path, line: &str) -> BTreeSet<(u64, String)> {
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     let found: Value = serde_json::from_str(&ran.out).unwrap();
     let site = |site: &Value| {
-        let [bytes, blocks] = ["allocated_bytes", "allocations"].map(|key| site[key].as_u64().unwrap());
+        let [bytes, blocks] = ["allocated_total_bytes", "allocations"].map(|key| site[key].as_u64().unwrap());
         (bytes / blocks, site["name"].as_str().unwrap().to_string())
     };
     found["sites"].as_array().unwrap().iter().map(site).collect()

@@ -1,11 +1,10 @@
 //! What a walk finds, before anything is looked into. In: a copy, whole or a part. Out: the program and its libraries, the live blocks of all
 //! allocators, the roots, and what is not known.
 
-use allocanary_heap::{Memory, Parts, Walk, walk_all};
+use allocanary_heap::{Memory, MemoryCopy, Parts, Walk, walk_all};
 
 use crate::blocks::Blocks;
 use crate::contents::{Contents, SCHEMA};
-use crate::copy::Copy;
 use crate::kinds::TypedBlocks;
 use crate::languages::Languages;
 use crate::modules::{ModuleList, Open};
@@ -36,7 +35,7 @@ pub struct HeapGraph {
 
 impl HeapGraph {
     /// Walks the heaps, and finds the roots.
-    pub fn of(copy: &Copy, threads: &[ThreadSnapshot], open: &Open) -> HeapGraph {
+    pub fn of(copy: &MemoryCopy, threads: &[ThreadSnapshot], open: &Open) -> HeapGraph {
         let (mut walks, mut problems, mut doubts) = (Vec::new(), Vec::new(), Vec::new());
         for walk in walk_all(copy) {
             match walk {
@@ -71,7 +70,7 @@ impl HeapGraph {
     }
 
     /// What kinds are found in.
-    pub fn heap<'a>(&'a self, copy: &'a Copy, sample: Option<&'a PageSample>, open: &'a Open) -> TypedBlocks<'a> {
+    pub fn heap<'a>(&'a self, copy: &'a MemoryCopy, sample: Option<&'a PageSample>, open: &'a Open) -> TypedBlocks<'a> {
         let languages = Languages::of(copy, &self.modules, open);
         let (blocks, modules, roots) = (&self.blocks, &self.modules, &self.roots);
         TypedBlocks { copy, blocks, sample, modules, roots, languages, open }

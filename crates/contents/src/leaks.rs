@@ -4,8 +4,9 @@
 //! to agree: a block counts as leaked if nothing reaches it in either, at the same address, with the same size and the same content. What
 //! is only in one of them may be held, and so may all that it leads to.
 
+use allocanary_heap::MemoryCopy;
+
 use crate::blocks::Blocks;
-use crate::copy::Copy;
 use crate::links::Links;
 use crate::reach::{Reach, each_pointer};
 
@@ -18,12 +19,12 @@ pub struct LeakSuspect {
 }
 
 /// The blocks that nothing reaches, in the order of their addresses.
-pub fn candidates(copy: &Copy, blocks: &Blocks, reach: &Reach) -> Vec<LeakSuspect> {
+pub fn candidates(copy: &MemoryCopy, blocks: &Blocks, reach: &Reach) -> Vec<LeakSuspect> {
     let unreached = blocks.iter().filter(|(index, _)| !reach.has(*index));
     unreached.map(|(index, _)| candidate(copy, blocks, index)).collect()
 }
 
-fn candidate(copy: &Copy, blocks: &Blocks, index: u32) -> LeakSuspect {
+fn candidate(copy: &MemoryCopy, blocks: &Blocks, index: u32) -> LeakSuspect {
     let block = blocks.get(index);
     let mut hash = 0_u64;
     copy.each_word(block.at..block.at + block.bytes, |_, word| {
@@ -33,7 +34,7 @@ fn candidate(copy: &Copy, blocks: &Blocks, index: u32) -> LeakSuspect {
 }
 
 /// Takes as reached what was reached in an earlier reading or has changed since, and all that it leads to.
-pub fn agree(copy: &Copy, blocks: &Blocks, reach: &mut Reach, earlier: &[LeakSuspect], links: &Links) {
+pub fn agree(copy: &MemoryCopy, blocks: &Blocks, reach: &mut Reach, earlier: &[LeakSuspect], links: &Links) {
     for (index, _) in blocks.iter() {
         if !reach.has(index) && earlier.binary_search(&candidate(copy, blocks, index)).is_err() {
             reach.add(copy, blocks, index, links);
@@ -51,7 +52,7 @@ pub struct Leak {
 }
 
 /// All of them, in the order of their addresses.
-pub fn of(copy: &Copy, blocks: &Blocks, reach: &Reach, links: &Links) -> Vec<Leak> {
+pub fn of(copy: &MemoryCopy, blocks: &Blocks, reach: &Reach, links: &Links) -> Vec<Leak> {
     let mut leaks: Vec<Leak> =
         blocks.iter().filter(|(index, _)| !reach.has(*index)).map(|(block, _)| Leak { block, direct: true }).collect();
     let place = |leaks: &[Leak], block: u32| leaks.binary_search_by_key(&block, |leak| leak.block).ok();

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use allocanary_heap::{HeapBlock, Mapping, Memory, PAGE, PageStates, ThreadId};
+use allocanary_heap::{HeapBlock, Mapping, Memory, MemoryCopy, PAGE, PageStates, ThreadId};
 
 use crate::blocks::Blocks;
-use crate::copy::{Copy, Room};
+use crate::copy::{room_for, whole};
 use crate::kinds::{Kinds, TypedBlocks};
 use crate::languages::Languages;
 use crate::modules::ModuleList;
@@ -65,8 +65,8 @@ impl FakeHeap {
     }
 
     /// Its copy.
-    pub fn copy(&self) -> Copy<'_> {
-        Copy::of(self, Room::for_all_of(self))
+    pub fn copy(&self) -> MemoryCopy<'_> {
+        whole(self, room_for(self))
     }
 }
 

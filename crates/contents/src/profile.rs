@@ -5,11 +5,9 @@
 
 use std::ops::Range;
 
-use allocanary_heap::Memory;
+use allocanary_heap::{Memory, MemoryCopy};
 use allocanary_profile::layout::{MARK, table_of};
 use allocanary_profile::reader::{MOST_TABLES, ProfileTrouble, of_table};
-
-use crate::copy::Copy;
 
 /// What the tables of a process say. More than one if several libraries profile it.
 #[derive(Debug, Default)]
@@ -24,7 +22,7 @@ pub struct ProcessProfile {
 
 impl ProcessProfile {
     /// Looks for the marks that lead to tables.
-    pub fn of(copy: &Copy) -> ProcessProfile {
+    pub fn of(copy: &MemoryCopy) -> ProcessProfile {
         let mut profile = ProcessProfile::default();
         for table in tables(copy) {
             let Some(mapping) = copy.mapping(table).filter(|one| one.writable && !one.shared && one.inode == 0) else {
@@ -49,7 +47,7 @@ impl ProcessProfile {
 }
 
 /// The addresses that marks lead to.
-fn tables(copy: &Copy) -> Vec<u64> {
+fn tables(copy: &MemoryCopy) -> Vec<u64> {
     let mut found = Vec::new();
     // The mark is in the data of the program or of a library.
     for data in copy.mappings().iter().filter(|one| one.writable && !one.shared && one.inode != 0) {

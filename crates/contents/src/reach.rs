@@ -3,10 +3,9 @@
 //! Breadth first, from one kind of roots after the other, so that what reaches a block is a shortest path from the best kind. The list of
 //! blocks in the order in which they are met is the queue as well: nothing is recursive, and no block is in it twice.
 
-use allocanary_heap::Memory;
+use allocanary_heap::{Memory, MemoryCopy};
 
 use crate::blocks::Blocks;
-use crate::copy::Copy;
 use crate::links::Links;
 use crate::roots::Root;
 
@@ -43,7 +42,7 @@ pub struct Reach {
 
 impl Reach {
     /// Walks from the roots. `links` tells words that hold nothing.
-    pub fn of(copy: &Copy, blocks: &Blocks, roots: &[Root], links: &Links) -> Reach {
+    pub fn of(copy: &MemoryCopy, blocks: &Blocks, roots: &[Root], links: &Links) -> Reach {
         let mut reach = Reach {
             parents: vec![NOTHING; blocks.len()],
             order: Vec::with_capacity(blocks.len()),
@@ -84,7 +83,7 @@ impl Reach {
     }
 
     /// Reaches a block from nowhere else, and all that it leads to.
-    pub fn add(&mut self, copy: &Copy, blocks: &Blocks, block: u32, links: &Links) {
+    pub fn add(&mut self, copy: &MemoryCopy, blocks: &Blocks, block: u32, links: &Links) {
         if self.parents[block as usize] == NOTHING {
             self.parents[block as usize] = UNSURE;
             self.order.push(block);
@@ -93,7 +92,7 @@ impl Reach {
     }
 
     /// Follows the blocks that are met and not yet followed.
-    fn go_on(&mut self, copy: &Copy, blocks: &Blocks, links: &Links) {
+    fn go_on(&mut self, copy: &MemoryCopy, blocks: &Blocks, links: &Links) {
         let mut next = self.followed;
         while let Some(&block) = self.order.get(next) {
             next += 1;
@@ -125,7 +124,7 @@ impl Reach {
 }
 
 /// Visits the blocks that a block holds: the distance of the pointer from the block's beginning, and the block.
-pub fn each_pointer(copy: &Copy, blocks: &Blocks, links: &Links, block: u32, mut visit: impl FnMut(u64, u32)) {
+pub fn each_pointer(copy: &MemoryCopy, blocks: &Blocks, links: &Links, block: u32, mut visit: impl FnMut(u64, u32)) {
     let one = blocks.get(block);
     copy.each_word(one.at..one.at + one.bytes, |at, word| {
         if let Some(found) = blocks.find(word)

@@ -15,7 +15,7 @@ use allocanary_text::units::Bytes;
 
 use crate::blocks::Blocks;
 use crate::contents::{Contents, KindRow, SampledPages};
-use crate::copy::Copy;
+use crate::copy;
 use crate::count;
 use crate::found::HeapGraph;
 use crate::kinds::Kinds;
@@ -29,11 +29,11 @@ const WIDE: f64 = 1.96;
 /// The contents of a memory of which `bytes` would have to be copied.
 pub fn contents(memory: &dyn Memory, threads: &[ThreadSnapshot], bytes: u64, limit: u64, open: &Open) -> Contents {
     let data = data(memory, &ModuleList::of(memory, open), limit / PART);
-    let mut found = HeapGraph::of(&Copy::of_part(memory, &data), threads, open);
+    let mut found = HeapGraph::of(&copy::part(memory, &data), threads, open);
     let sample = PageSample::of(&found.blocks, limit);
     let mut ranges = sample.pages(&found.blocks);
     ranges.extend(data);
-    let copy = Copy::of_part(memory, &crate::roots::merged(ranges));
+    let copy = copy::part(memory, &crate::roots::merged(ranges));
     let mut contents = found.contents();
     {
         let heap = found.heap(&copy, Some(&sample), open);

@@ -1,10 +1,9 @@
 //! One reading: the blocks, the roots and the types at one moment. In: a copy. Out: what is reached, and [`Contents`].
 
-use allocanary_heap::{Memory, PAGE, PageState};
+use allocanary_heap::{Memory, MemoryCopy, PAGE, PageState};
 
 use crate::blocks::Blocks;
 use crate::contents::Contents;
-use crate::copy::Copy;
 use crate::count::{self, HolderNames};
 use crate::found::HeapGraph;
 use crate::holders::Holders;
@@ -24,7 +23,7 @@ const HEADER: u64 = 16;
 
 /// What was read at one moment.
 pub struct Snapshot<'a> {
-    copy: &'a Copy<'a>,
+    copy: &'a MemoryCopy<'a>,
     threads: Vec<ThreadSnapshot>,
     found: HeapGraph,
     /// Words that hold nothing.
@@ -34,7 +33,7 @@ pub struct Snapshot<'a> {
 
 impl<'a> Snapshot<'a> {
     /// Walks the heaps of a copy, and finds the roots.
-    pub fn of(copy: &'a Copy<'a>, threads: Vec<ThreadSnapshot>, open: &Open) -> Snapshot<'a> {
+    pub fn of(copy: &'a MemoryCopy<'a>, threads: Vec<ThreadSnapshot>, open: &Open) -> Snapshot<'a> {
         let mut found = HeapGraph::of(copy, &threads, open);
         for (index, thread) in (0..).zip(&threads) {
             // A thread that is stopped within `malloc` or `free` of glibc can have the block's header only.

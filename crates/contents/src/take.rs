@@ -6,11 +6,11 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use allocanary_heap::{CoreFile, LiveProcess, Mapping, Memory, ProcessSubject, ProcessTrouble, ReadMode};
+use allocanary_heap::{CopyRoom, CoreFile, LiveProcess, Mapping, Memory, ProcessSubject, ProcessTrouble, ReadMode};
 use allocanary_process::{ProcessFiles, StoppedProcess};
 
 use crate::contents::{Contents, CoreState};
-use crate::copy::{Copy, Room, bytes_of};
+use crate::copy::{self, bytes_of, room_for};
 use crate::leaks::{self, LeakSuspect};
 use crate::sample;
 use crate::snapshot::Snapshot;
@@ -30,7 +30,7 @@ pub fn take(pid: u32, wanted: &ContentsRequest, time: Duration) -> Result<Conten
     let files = Rc::new(ProcessFiles::of(pid));
     let open = |mapping: &Mapping| files.get(mapping.from, mapping.to, mapping.inode).ok();
     let mut earlier: Option<Vec<LeakSuspect>> = None;
-    let mut room: Option<Room> = None;
+    let mut room: Option<CopyRoom> = None;
     // Why the readings so far that do not count were doubtful.
     let mut doubtful: Vec<Vec<String>> = Vec::new();
     let mut number = 0;
@@ -42,7 +42,7 @@ pub fn take(pid: u32, wanted: &ContentsRequest, time: Duration) -> Result<Conten
             (contents.process, contents.taken, contents.readings) = (subject, millis(SystemTime::now()), 1);
             return Ok(contents);
         }
-        let space = room.take().unwrap_or_else(|| Room::for_all_of(&live));
+        let space = room.take().unwrap_or_else(|| room_for(&live));
         let (live, threads, copy, stopped) = match wanted.how {
             ReadMode::Running => (live, None, None, None),
             ReadMode::Stopped => {
@@ -58,7 +58,7 @@ pub fn take(pid: u32, wanted: &ContentsRequest, time: Duration) -> Result<Conten
         };
         let threads = threads.unwrap_or_else(|| threads::of(&live, pid, None));
         let runs = threads.iter().any(|thread| thread.stack.is_none());
-        let copied = Copy::of(&live, space);
+        let copied = copy::whole(&live, space);
         files.go_on();
         let stopped = match stopped.and(copy) {
             None => None,
@@ -127,7 +127,7 @@ pub fn take_core(path: &Path, wanted: &ContentsRequest, time: Duration) -> Resul
     let mut contents = if bytes > wanted.limit {
         sample::contents(&core, &threads, bytes, wanted.limit, &open)
     } else {
-        let copied = Copy::of(&core, Room::for_all_of(&core));
+        let copied = copy::whole(&core, room_for(&core));
         let mut reading = Snapshot::of(&copied, threads, &open);
         if core.missing > 0 {
             reading.doubt(

@@ -46,9 +46,9 @@ mod unread;
 pub use allocanary_process::{Frozen, ProcessTrouble, ptrace};
 /// The parts of a reading.
 pub use allocanary_walkers::{
-    ArenaStretch, BlockKind, CountCheck, Fact, Forecast, HeapArena, HeapBlock, HeapWalks, Layout, Mapping, Memory,
-    OF_HEAP, PAGE, PARTS, PageRun, PageState, PageStates, Part, Parts, Piece, ThreadId, Unknown, Walk, Walker, Window,
-    best_of, parse_maps, walk_all,
+    ArenaStretch, BlockKind, CopyRoom, CountCheck, Fact, Forecast, HeapArena, HeapBlock, HeapWalks, Layout, Mapping,
+    Memory, MemoryCopy, OF_HEAP, PAGE, PARTS, PIECE, PageRun, PageState, PageStates, Part, Parts, Piece, ThreadId,
+    Unknown, Walk, Walker, Window, best_of, parse_maps, walk_all,
 };
 pub use core_file::CoreFile;
 pub use counted::{MappingCount, counted, parse_smaps};

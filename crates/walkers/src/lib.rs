@@ -16,6 +16,7 @@
 
 mod bits;
 pub mod build_id;
+mod copy;
 pub mod counters;
 mod counts;
 #[cfg(test)]
@@ -45,6 +46,7 @@ mod window;
 
 pub use allocanary_sys::proc::{Mapping, parse_maps};
 pub use allocanary_text::parts::{OF_HEAP, PARTS, Part, Parts};
+pub use copy::{CopyRoom, MemoryCopy, PIECE};
 pub use fact::Fact;
 pub use known::AllocatorMark;
 pub use layout::{ArenaStretch, BlockKind, HeapBlock, Layout};

@@ -1,10 +1,9 @@
 //! What kinds are found in: the blocks and their bytes. Of a sample only the bytes of its blocks are copied, and all others are read piece
 //! by piece: whoever points to a block can prove its kind.
 
-use allocanary_heap::{HeapBlock, Memory};
+use allocanary_heap::{HeapBlock, Memory, MemoryCopy, PIECE};
 
 use crate::blocks::Blocks;
-use crate::copy::{Copy, PIECE};
 use crate::languages::Languages;
 use crate::modules::{ModuleList, Open};
 use crate::roots::Root;
@@ -13,7 +12,7 @@ use crate::sample::part::PageSample;
 /// The blocks and what is known of the process.
 pub struct TypedBlocks<'a> {
     /// The copy.
-    pub copy: &'a Copy<'a>,
+    pub copy: &'a MemoryCopy<'a>,
     /// The blocks.
     pub blocks: &'a Blocks,
     /// Which of them are looked at; `None`: all.

@@ -3,11 +3,10 @@
 //! `sys.modules` is the dict with most modules. A module has its dict at 16, and the entries of a dict have the key just before the value,
 //! in every release.
 
-use allocanary_heap::HeapBlock;
+use allocanary_heap::{HeapBlock, MemoryCopy};
 
 use super::types::Types;
 use crate::blocks::Blocks;
-use crate::copy::Copy;
 use crate::kinds::WordSlice;
 use crate::links::Links;
 
@@ -27,7 +26,7 @@ pub struct PythonVariable {
 }
 
 /// All variables of all modules, in the order of `sys.modules`.
-pub fn find(copy: &Copy, blocks: &Blocks, types: &Types, links: &Links) -> Vec<PythonVariable> {
+pub fn find(copy: &MemoryCopy, blocks: &Blocks, types: &Types, links: &Links) -> Vec<PythonVariable> {
     let search = Search { copy, blocks, types, links };
     let dicts = blocks.iter().filter(|(index, _)| search.is(*index, "dict"));
     let modules = dicts.map(|(_, block)| search.modules(block)).max_by_key(Vec::len).unwrap_or_default();
@@ -48,7 +47,7 @@ pub fn find(copy: &Copy, blocks: &Blocks, types: &Types, links: &Links) -> Vec<P
 }
 
 struct Search<'a> {
-    copy: &'a Copy<'a>,
+    copy: &'a MemoryCopy<'a>,
     blocks: &'a Blocks,
     types: &'a Types,
     links: &'a Links,

@@ -11,12 +11,13 @@ pub use globals::{PythonVariable, find as variables};
 pub use pools::find as pools;
 pub use types::Types;
 
+use allocanary_heap::MemoryCopy;
+
 use crate::blocks::Blocks;
-use crate::copy::Copy;
 use crate::links::{Links, ObjectLink};
 
 /// Which of the blocks are objects.
-pub fn links(copy: &Copy, blocks: &Blocks, types: &Types) -> Links {
+pub fn links(copy: &MemoryCopy, blocks: &Blocks, types: &Types) -> Links {
     let one = |(_, block): (u32, allocanary_heap::HeapBlock)| match types.object(copy, block) {
         Some((at, of)) => ObjectLink::new(at, of.collected, of.weak),
         None => ObjectLink::default(),

@@ -6,9 +6,8 @@
 
 use std::ops::Range;
 
-use allocanary_heap::{HeapBlock, Memory};
+use allocanary_heap::{HeapBlock, Memory, MemoryCopy};
 
-use crate::copy::Copy;
 use crate::roots::gaps;
 
 const HEADER: u64 = 48;
@@ -24,7 +23,7 @@ pub struct Pools {
 }
 
 /// Looks in private memory without a file, but not in what allocators have.
-pub fn find(copy: &Copy, taken: &[Range<u64>]) -> Pools {
+pub fn find(copy: &MemoryCopy, taken: &[Range<u64>]) -> Pools {
     let of_size = |pool: u64| {
         let mut found = Pools::default();
         for mapping in copy.mappings().iter().filter(|one| one.is_heap_like() && one.readable) {
@@ -46,7 +45,7 @@ pub fn find(copy: &Copy, taken: &[Range<u64>]) -> Pools {
 }
 
 /// The blocks that a pool has given; none if there is no pool.
-fn read(copy: &Copy, at: u64, pool: u64) -> Option<Vec<HeapBlock>> {
+fn read(copy: &MemoryCopy, at: u64, pool: u64) -> Option<Vec<HeapBlock>> {
     // The header tells most from others. The end of the last pool may never have been touched.
     let class = copy.copied(at + 32)? >> 32;
     if class >= 32 || copy.copied(at + 40)? >> 32 != pool - 16 * (class + 1) {

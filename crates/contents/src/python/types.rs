@@ -10,9 +10,8 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-use allocanary_heap::{HeapBlock, Memory};
+use allocanary_heap::{HeapBlock, Memory, MemoryCopy};
 
-use crate::copy::Copy;
 use crate::modules::ModuleList;
 
 /// Fields of `PyTypeObject`.
@@ -74,7 +73,7 @@ pub struct Types {
 
 impl Types {
     /// Looks for an interpreter. The error is a release whose objects are not known.
-    pub fn find(copy: &Copy, modules: &ModuleList) -> Result<Option<Types>, String> {
+    pub fn find(copy: &MemoryCopy, modules: &ModuleList) -> Result<Option<Types>, String> {
         let mut root = None;
         for module in modules.named(&PREFIXES) {
             if minor(&module.name).is_some_and(|minor| !RELEASES.contains(&minor)) {
@@ -95,12 +94,12 @@ impl Types {
     }
 
     /// The object in a block: where it begins, and its type.
-    pub fn object(&self, copy: &Copy, block: HeapBlock) -> Option<(u64, Type)> {
+    pub fn object(&self, copy: &MemoryCopy, block: HeapBlock) -> Option<(u64, Type)> {
         self.object_in(copy, block, copy.bytes(block.at, block.bytes.min(48))?)
     }
 
     /// The same, with the first bytes of the block.
-    pub fn object_in(&self, copy: &Copy, block: HeapBlock, bytes: &[u8]) -> Option<(u64, Type)> {
+    pub fn object_in(&self, copy: &MemoryCopy, block: HeapBlock, bytes: &[u8]) -> Option<(u64, Type)> {
         let word = |at: u64| Some(u64::from_le_bytes(bytes.get(at as usize..at as usize + 8)?.try_into().ok()?));
         [16, 0, 32].into_iter().find_map(|at: u64| {
             let found = self.known(copy, word(at + TYPE)?)?;
@@ -121,11 +120,11 @@ impl Types {
     }
 
     /// The type of the object at an address, which may be in no block: some texts are in the interpreter's own data.
-    pub fn at(&self, copy: &Copy, at: u64) -> Option<Type> {
+    pub fn at(&self, copy: &MemoryCopy, at: u64) -> Option<Type> {
         self.known(copy, copy.copied(at.checked_add(TYPE)?)?)
     }
 
-    fn known(&self, copy: &Copy, at: u64) -> Option<Type> {
+    fn known(&self, copy: &MemoryCopy, at: u64) -> Option<Type> {
         // Types are aligned, and no small number.
         if !at.is_multiple_of(8) || at < 1 << 16 {
             return None;
@@ -141,7 +140,7 @@ impl Types {
         found
     }
 
-    fn read(&self, copy: &Copy, at: u64) -> Option<Type> {
+    fn read(&self, copy: &MemoryCopy, at: u64) -> Option<Type> {
         let word = |at: u64, distance: u64| copy.copied(at.checked_add(distance)?);
         // Its type is `type`, or a class of which the type is.
         let of = word(at, TYPE)?;
@@ -161,17 +160,17 @@ impl Types {
 }
 
 /// Whether a word is an address. A count of references is less, or, of an object that lives for ever, in no mapping.
-fn is_address(copy: &Copy, word: u64) -> bool {
+fn is_address(copy: &MemoryCopy, word: u64) -> bool {
     word >= 1 << 16 && copy.mapping(word).is_some()
 }
 
 /// Whether a word can be the collector's link to the next object: none of an object that it does not look after. The lowest two bits are flags.
-fn is_link(copy: &Copy, word: u64) -> bool {
+fn is_link(copy: &MemoryCopy, word: u64) -> bool {
     word == 0 || is_address(copy, word & !3)
 }
 
 /// Whether the objects of a type are weak references: it is such a type, or a class below one.
-fn is_weak(copy: &Copy, mut at: u64) -> bool {
+fn is_weak(copy: &MemoryCopy, mut at: u64) -> bool {
     for _ in 0..BASES {
         if text(copy, at).is_some_and(|name| WEAK.contains(&name.as_str())) {
             return true;
@@ -185,7 +184,7 @@ fn is_weak(copy: &Copy, mut at: u64) -> bool {
 }
 
 /// The name of the type at an address.
-fn text(copy: &Copy, of: u64) -> Option<String> {
+fn text(copy: &MemoryCopy, of: u64) -> Option<String> {
     let at = copy.copied(of.checked_add(NAME)?)?;
     let mut bytes = Vec::new();
     while bytes.len() < LONGEST {
