@@ -35,6 +35,9 @@ const SHAPES: [Shape; 2] = [
 /// The maximum number of slots of the root that are tried.
 const PROOF: u64 = 64;
 
+/// The maximum number of entries of a leaf that are passed over.
+const PASSED: u32 = 4096;
+
 /// A tree.
 #[derive(Clone, Debug)]
 pub struct Tree {
@@ -140,7 +143,7 @@ fn proven(memory: &dyn Memory, shape: &Shape, child: u64) -> Option<u64> {
         if !has(memory, child, 8 * shape.slots()) {
             return None;
         }
-        let (at, word) = first(memory, child, shape.slots() * 8, 8, |bytes| {
+        let (at, word) = first(memory, child, shape.slots() * 8, 8, |_, bytes| {
             let word = u64::from_le_bytes(bytes.try_into().ok()?);
             Some(word).filter(|word| *word != 0)
         })?;
@@ -149,10 +152,21 @@ fn proven(memory: &dyn Memory, shape: &Shape, child: u64) -> Option<u64> {
     if leaf % 64 != 0 || !has(memory, leaf, shape.slots() * shape.entry) {
         return None;
     }
+    // The lowest addresses are the newest. Those that the process has mapped since its mappings were read are passed over.
+    let mut left = PASSED;
     // Where an extent is, every release says in the same words.
-    let (at, entry) = first(memory, leaf, shape.slots() * shape.entry, shape.entry as usize, |bytes| {
-        shape.decode(bytes, 0, &ALL[0].leaf)
+    let (_, page) = first(memory, leaf, shape.slots() * shape.entry, shape.entry as usize, |at, bytes| {
+        let page = page_of(memory, shape, at, index, shape.decode(bytes, 0, &ALL[0].leaf)?);
+        left -= 1;
+        let is_new = page.is_some_and(|page| !is_heap(memory, page.saturating_mul(PAGE)));
+        (!is_new || left == 0).then_some(page)
     })?;
+    let page = page.filter(|page| is_heap(memory, page.saturating_mul(PAGE)))?;
+    Some(page >> (shape.level_bits * (shape.levels - 1))).filter(|slot| *slot < shape.slots())
+}
+
+/// The page of the extent that an entry of a leaf leads to, if it says that it belongs to this place.
+fn page_of(memory: &dyn Memory, shape: &Shape, at: u64, index: Option<u64>, entry: LeafEntry) -> Option<u64> {
     if !is_heap(memory, entry.edata) {
         return None;
     }
@@ -165,9 +179,8 @@ fn proven(memory: &dyn Memory, shape: &Shape, child: u64) -> Option<u64> {
     };
     let within = page.saturating_add(at.wrapping_sub(page) % shape.slots());
     let within = (entry.slab && within <= last).then_some(within);
-    let pages = [page, last].into_iter().chain(within);
-    let page = pages.into_iter().find(|page| agrees(*page) && is_heap(memory, page.saturating_mul(PAGE)))?;
-    Some(page >> (shape.level_bits * (shape.levels - 1))).filter(|slot| *slot < shape.slots())
+    let mut pages = [page, last].into_iter().chain(within);
+    pages.find(|page| agrees(*page))
 }
 
 /// The first entry in a table that is taken, with its index. At most the first resident 64 KiB are looked at.
@@ -176,7 +189,7 @@ fn first<T>(
     table: u64,
     length: u64,
     entry: usize,
-    take: impl Fn(&[u8]) -> Option<T>,
+    mut take: impl FnMut(u64, &[u8]) -> Option<T>,
 ) -> Option<(u64, T)> {
     let end = table.checked_add(length)?;
     let mut left: u64 = 1 << 16;
@@ -189,9 +202,9 @@ fn first<T>(
             if !memory.read(from, bytes) {
                 return None;
             }
-            for (at, bytes) in bytes.chunks_exact(entry).enumerate() {
-                if let Some(taken) = take(bytes) {
-                    return Some(((from - table) / entry as u64 + at as u64, taken));
+            for (at, bytes) in ((from - table) / entry as u64..).zip(bytes.chunks_exact(entry)) {
+                if let Some(taken) = take(at, bytes) {
+                    return Some((at, taken));
                 }
             }
         }
@@ -200,10 +213,15 @@ fn first<T>(
 }
 
 impl Tree {
+    /// The addresses of the root.
+    pub fn root(&self) -> Range<u64> {
+        self.root..self.root + 8 * self.shape.slots()
+    }
+
     /// Whether the slots of the root that are taken point to what must be there. One leaf alone could be one by chance.
     fn is_proven(&self, memory: &dyn Memory) -> bool {
         let (mut good, mut bad) = (0, 0);
-        each_word(memory, &(self.root..self.root + 8 * self.shape.slots()), |slot, child| {
+        each_word(memory, &self.root(), |slot, child| {
             if good + bad < PROOF {
                 let index = is_heap(memory, child).then(|| proven(memory, &self.shape, child)).flatten();
                 match index == Some((slot - self.root) / 8) {

@@ -166,6 +166,18 @@ fn a_slab_may_lie_across_the_end_of_a_leaf() {
 }
 
 #[test]
+fn an_extent_in_memory_that_was_mapped_since_does_not_hide_the_tree() {
+    let mut fake = heap_at(Shape::Two, 5, HEAP - (512 << 10));
+    // A free extent below all mappings: the first entry of the leaf.
+    let (new, edata) = (HEAP - (2 << 20), EDATA + 0x1000);
+    fake.put(edata, &[1 << 17 | 232 << 20, new, PAGE]);
+    entry(&mut fake, Shape::Two, (new / PAGE, edata, 1, 232, false));
+    let fake = fake.done();
+    let found = walk(&fake);
+    assert_eq!((found.live, found.cached), (LIVE - 5 * 64, 5 * 64));
+}
+
+#[test]
 fn the_parts_of_an_arena_add_up_to_its_resident_pages() {
     let fake = heap(Shape::Two, 5);
     let walk = walk(&fake);
