@@ -31,6 +31,21 @@ pub mod some_millis {
     }
 }
 
+/// Microseconds.
+pub mod micros {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    /// As seconds.
+    pub fn serialize<S: Serializer>(micros: &u64, to: S) -> Result<S::Ok, S::Error> {
+        super::seconds(*micros, 1e6).serialize(to)
+    }
+
+    /// From seconds.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+        f64::deserialize(from).map(|seconds| super::whole(seconds, 1e6))
+    }
+}
+
 /// Microseconds, if they are known.
 pub mod some_micros {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -61,11 +76,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_millisecond_of_this_century_and_each_microsecond_of_a_day_comes_back() {
+    fn each_millisecond_of_this_century_and_each_microsecond_comes_back() {
         for millis in [0, 1, 999, 1_764_150_000_001, 1_795_775_825_941, 4_102_444_799_999] {
             assert_eq!(whole(seconds(millis, 1e3), 1e3), millis);
         }
-        for micros in [0, 1, 3_000, 86_399_999_999] {
+        for micros in [0, 1, 3_000, 86_399_999_999, 1_764_150_000_000_001, 1_795_775_825_941_173] {
             assert_eq!(whole(seconds(micros, 1e6), 1e6), micros);
         }
         assert_eq!((whole(-1.0, 1e3), whole(f64::MAX, 1e3), whole(f64::NAN, 1e3)), (0, u64::MAX, 0));
