@@ -1,6 +1,9 @@
 //! What lies on each page of a heap. In: the allocator's regions, and the blocks in them, in any order. Out: the resident bytes
 //! by part, by arena, and how many bytes of each page are live.
 
+use std::ops::Range;
+
+use allocanary_text::parts::in_proportion;
 use serde::{Deserialize, Serialize};
 
 use crate::{Memory, OF_HEAP, PAGE, PageState, PageStates, Part, Parts};
@@ -132,6 +135,8 @@ pub struct Layout {
     astray: u64,
     /// Each live block, if that is wanted.
     live: Option<Vec<HeapBlock>>,
+    /// Whether live bytes were spread over pages, because it is not known where they lie.
+    is_spread: bool,
 }
 
 /// A live block, as the program has it: from the address that `malloc` returned, as many bytes as the program may use.
@@ -182,6 +187,25 @@ impl Layout {
         }
     }
 
+    /// Puts live bytes on a range of which only their sum is known: evenly on its resident pages. What is left there is not known.
+    pub fn spread(&mut self, pages: &PageStates, range: Range<u64>, live: u64) {
+        let all = pages.resident(range.start, range.end);
+        let live = live.min(all);
+        self.is_spread |= live < all;
+        let (mut passed, mut put) = (0, 0);
+        for run in pages.within(range.start, range.end).filter(|run| run.state.is_resident()) {
+            let mut at = run.from;
+            while at < run.to {
+                let stop = run.to.min(at / PAGE * PAGE + PAGE);
+                passed += stop - at;
+                let here = in_proportion(live, passed, all) - put;
+                self.block(at, here, BlockKind::Live);
+                self.block(at + here, stop - at - here, BlockKind::Unknown);
+                (put, at) = (put + here, stop);
+            }
+        }
+    }
+
     /// A layout that lists each live block if the memory wants that.
     pub fn of(memory: &dyn Memory) -> Layout {
         Layout { live: memory.wants_blocks().then(Vec::new), ..Layout::default() }
@@ -229,11 +253,12 @@ impl Layout {
         sums
     }
 
-    /// How many resident pages have how many live bytes: 17 counts, for no live byte, for up to 256, up to 512, and so on.
-    pub fn live_in_a_page(&self, pages: &PageStates) -> [u64; 17] {
+    /// How many resident pages have how many live bytes: 17 counts, for no live byte, for up to 256, up to 512, and so on. None if it is not
+    /// known where they lie.
+    pub fn live_in_a_page(&self, pages: &PageStates) -> Option<[u64; 17]> {
         let mut counts = [0; 17];
         self.each_resident(pages, |_, _, page, _| counts[usize::from(page.live.div_ceil(256)).min(16)] += 1);
-        counts
+        (!self.is_spread).then_some(counts)
     }
 
     /// The resident bytes by part of each stretch of addresses that has any, in the order of their addresses. A stretch begins at
@@ -325,6 +350,23 @@ mod tests {
     }
 
     #[test]
+    fn live_bytes_whose_places_are_not_known_are_spread_over_what_is_resident_and_the_rest_is_not_known() {
+        let mut pages = resident(0x10000, 0x12000, PageState::Resident);
+        pages.push(PageRun { from: 0x18000, to: 0x19000, state: PageState::Resident });
+        let parts = |live| {
+            let mut layout = Layout::default();
+            layout.region(&pages, 0x10000, 0x20000, 0);
+            layout.spread(&pages, 0x10800..0x18800, live);
+            let parts = layout.parts(&pages, 1)[0];
+            let of = [Part::Live, Part::Unknown, Part::Fragmentation].map(|part| parts.of(part));
+            (of, layout.live_in_a_page(&pages).is_some(), layout.astray())
+        };
+        // Half of the first page and of the last one belong to it, and the second.
+        assert_eq!(parts(0x1001), ([0x1001, 0xfff, 0x1000], false, 0));
+        assert_eq!(parts(0x9000), ([0x2000, 0, 0x1000], true, 0));
+    }
+
+    #[test]
     fn only_resident_pages_count() {
         let pages = resident(0x12000, 0x13000, PageState::Huge);
         let mut layout = Layout::default();
@@ -348,7 +390,7 @@ mod tests {
         let parts = layout.parts(&pages, 1)[0];
         assert_eq!((parts.of(Part::Live), parts.of(Part::Cached)), (0x2800, 0x10));
         assert_eq!((parts.sum(), layout.astray()), (3 * PAGE, 0x12800));
-        assert_eq!(layout.live_in_a_page(&pages)[16], 2);
+        assert_eq!(layout.live_in_a_page(&pages).unwrap()[16], 2);
         let found = layout.stretches(&pages, 1 << 20);
         assert_eq!(found.iter().map(|one| one.from).collect::<Vec<_>>(), [0, 1 << 45]);
     }
@@ -400,7 +442,7 @@ mod tests {
         layout.region(&pages, 0x10000, 0x13000, 0);
         layout.block(0x11000, 1, BlockKind::Live);
         layout.block(0x12000, PAGE, BlockKind::Live);
-        let counts = layout.live_in_a_page(&pages);
+        let counts = layout.live_in_a_page(&pages).unwrap();
         assert_eq!((counts[0], counts[1], counts[16]), (1, 1, 1));
     }
 }

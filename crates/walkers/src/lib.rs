@@ -16,6 +16,7 @@
 
 mod bits;
 pub mod build_id;
+mod copies;
 mod copy;
 pub mod counters;
 mod counts;
@@ -53,8 +54,8 @@ pub use layout::{ArenaStretch, BlockKind, HeapBlock, Layout};
 pub use memory::{Memory, ThreadId};
 pub use pages::{PAGE, PageRun, PageState, PageStates};
 pub use piece::Piece;
-pub use walk::{CountCheck, Forecast, HeapArena, Unknown, Walk, Walker};
-pub use walks::{ALL, HeapWalks, best_of, walk_all};
+pub use walk::{CopyMoment, CountCheck, Forecast, HeapArena, Unknown, Walk, Walker};
+pub use walks::{ALL, HeapWalks, best_of, walk_all, walked};
 pub use window::Window;
 
 /// Every allocator that is known in one of these ways. Problems are told in this order.

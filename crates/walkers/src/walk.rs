@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Layout, Memory};
+use crate::{Layout, Memory, PageStates, Parts};
 
 /// A walker of one allocator's heaps.
 pub struct Walker {
@@ -15,6 +15,9 @@ pub struct Walker {
     /// Finds and walks its heaps. None if this allocator is not in the process, and mostly one. A process can have several allocators, and
     /// then each walker finds its own.
     pub walk: fn(&dyn Memory) -> Vec<Result<Walk, Unknown>>,
+    /// Divides heaps that change while they are walked, from one short copy of the allocator's structures. None for an allocator whose
+    /// structures lie among the blocks.
+    pub by_copy: Option<fn(&dyn Memory) -> Vec<Result<Walk, Unknown>>>,
 }
 
 /// The allocator is there, and its heap could not be taken apart.
@@ -61,8 +64,24 @@ pub struct Walk {
     pub checks: Vec<CountCheck>,
     /// What each remedy would give back.
     pub forecasts: Vec<Forecast>,
+    /// The copy that it is from, if the heap changes too fast to be walked.
+    pub copied: Option<CopyMoment>,
     /// The time that it had, if that was over before its end: what it has not read is missing in all figures.
     pub late: Option<Duration>,
+}
+
+/// The copy of an allocator's structures that a walk is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CopyMoment {
+    /// When it was begun, in microseconds since 1970.
+    #[serde(rename = "taken_timestamp_seconds", with = "allocanary_text::seconds::micros")]
+    pub taken: u64,
+    /// How long it took, in microseconds.
+    #[serde(rename = "copy_seconds", with = "allocanary_text::seconds::micros")]
+    pub took: u64,
+    /// By at most how many bytes the live ones are off.
+    #[serde(rename = "within_bytes")]
+    pub within: u64,
 }
 
 /// An arena.
@@ -110,6 +129,9 @@ pub struct Forecast {
 /// In the smallest heaps a few blocks are more than 2 %.
 const FEW: u64 = 16 << 10;
 
+/// The live bytes of a copy may be off by one part in so many.
+const PART: u64 = 10;
+
 impl Walk {
     /// The name of its heap: the allocator's, or `2nd glibc`.
     pub fn name(&self) -> String {
@@ -129,6 +151,13 @@ impl Walk {
             return Err(format!(
                 "it could not be read to its end within {} s: {blocks} live blocks of {live} bytes were met until then",
                 time.as_secs_f64()
+            ));
+        }
+        if let Some(CopyMoment { took, within, .. }) = self.copied.filter(|_| self.is_moving()) {
+            return Err(format!(
+                "the heap changed even while its structures were copied, in {took} us: {} live bytes were met, and {within} more or \
+                 fewer are possible; --freeze stops the process for the walk",
+                self.live
             ));
         }
         if self.skipped.saturating_mul(50) > resident {
@@ -166,9 +195,19 @@ impl Walk {
 }
 
 impl Walk {
-    /// Whether more than 2 % of the live bytes, and not only few blocks, moved while they were counted.
+    /// Whether more than 2 % of the live bytes, and not only few blocks, moved while they were counted; or so many may be wrong in a copy
+    /// that it is of no use.
     fn is_moving(&self) -> bool {
-        self.moved > FEW && self.moved.saturating_mul(50) > self.live
+        match self.copied {
+            Some(copied) => copied.within.saturating_mul(PART) > self.live,
+            None => self.moved > FEW && self.moved.saturating_mul(50) > self.live,
+        }
+    }
+
+    /// Whether its figures may be shown.
+    pub fn is_trusted(&self, pages: &PageStates) -> bool {
+        let parts = self.layout.parts(pages, self.arenas.len() as u32);
+        self.trust(parts.iter().map(Parts::sum).sum()).is_ok()
     }
 
     /// How doubtful a walk is: checks that fail, then bytes skipped or moved, then breaks. Of two walks the lower one is better.
@@ -196,6 +235,7 @@ pub(crate) fn empty(memory: &dyn Memory, allocator: &'static str, version: impl 
         unreadable: 0,
         checks: Vec::new(),
         forecasts: Vec::new(),
+        copied: None,
         late: None,
     }
 }

@@ -10,9 +10,37 @@ pub fn walk_all(memory: &dyn Memory) -> Vec<Result<Walk, Unknown>> {
     ALL.iter().flat_map(|walker| (walker.walk)(memory)).collect()
 }
 
-/// Opens and walks a process that runs, up to `tries` times, until a walk has neither a break nor a check that fails. Returns the best
-/// one with the memory that it read. An error of the first opening is returned; a later one ends the tries.
+/// Walks with every walker. Those of `by_copy` divide by one short copy, and come first: their copies are of the pages of this moment.
+fn walk_by_copy(memory: &dyn Memory, by_copy: &[&str]) -> Vec<Result<Walk, Unknown>> {
+    let copying = |walker: &Walker| walker.by_copy.filter(|_| by_copy.contains(&walker.name));
+    let mut all: Vec<(usize, &Walker)> = ALL.iter().copied().enumerate().collect();
+    all.sort_by_key(|(_, walker)| copying(walker).is_none());
+    let walk = |(at, walker): (usize, &Walker)| (at, copying(walker).unwrap_or(walker.walk)(memory));
+    let mut walks: Vec<_> = all.into_iter().map(walk).collect();
+    walks.sort_by_key(|(at, _)| *at);
+    walks.into_iter().flat_map(|(_, walks)| walks).collect()
+}
+
+/// Opens and walks a process that runs, up to `tries` times, until a walk has neither a break nor a check that fails. If a heap of the
+/// best one cannot be trusted, it is divided by a short copy where its walker can do that. Returns the best one with the memory that it
+/// read. An error of the first opening is returned; a later one ends the tries.
 pub fn best_of<M: Memory, E>(tries: u32, mut open: impl FnMut() -> Result<M, E>) -> Result<HeapWalks<M>, E> {
+    let mut best = walked(tries, &mut open)?;
+    let doubtful = best.doubtful();
+    if ALL.iter().any(|walker| walker.by_copy.is_some() && doubtful.contains(&walker.name))
+        && let Ok(memory) = open()
+    {
+        let walks = walk_by_copy(&memory, &doubtful);
+        let copied = HeapWalks { memory, walks };
+        if copied.doubtful().len() < doubtful.len() && copied.walks.len() >= best.walks.len() {
+            best = copied;
+        }
+    }
+    Ok(best)
+}
+
+/// The best of up to `tries` walks.
+pub fn walked<M: Memory, E>(tries: u32, mut open: impl FnMut() -> Result<M, E>) -> Result<HeapWalks<M>, E> {
     let mut walk =
         || open().map(|memory| (walk_all(&memory), memory)).map(|(walks, memory)| HeapWalks { memory, walks });
     let mut best = walk()?;
@@ -35,6 +63,17 @@ pub struct HeapWalks<M> {
     pub memory: M,
     /// The heaps, as [`walk_all`] returns them.
     pub walks: Vec<Result<Walk, Unknown>>,
+}
+
+impl<M: Memory> HeapWalks<M> {
+    /// The allocators of the heaps that cannot be trusted, one for each heap.
+    fn doubtful(&self) -> Vec<&'static str> {
+        let name = |walk: &Result<Walk, Unknown>| match walk {
+            Ok(walk) => Some(walk.allocator).filter(|_| !walk.is_trusted(self.memory.pages())),
+            Err(unknown) => Some(unknown.allocator),
+        };
+        self.walks.iter().filter_map(name).collect()
+    }
 }
 
 impl<M> HeapWalks<M> {

@@ -20,6 +20,8 @@
 //! have not, the array is that of another jemalloc in the process. In 5.2 large blocks have an array of their own, behind a structure
 //! with the addresses of both.
 
+use std::ops::Range;
+
 use super::extents::Extents;
 use super::release::{JemallocRelease, ThreadCacheForm};
 use crate::{Memory, ThreadId};
@@ -45,6 +47,8 @@ pub struct Caches {
     pub blocks: Vec<u64>,
     /// The addresses of the blocks that have the stacks of addresses: jemalloc's own, sorted. 28 KiB for each thread by default.
     pub own: Vec<u64>,
+    /// Where the caches are, and the stacks of addresses.
+    pub places: Vec<Range<u64>>,
     /// Addresses in caches that are no blocks of their class: the cache changed while it was read.
     pub odd: u64,
 }
@@ -76,7 +80,7 @@ impl Caches {
         if !memory.read(from, &mut bytes) {
             return None;
         }
-        for run in runs(&bytes, from, release) {
+        for (at, run) in runs(&bytes, from, release) {
             let (mut blocks, mut odd) = (Vec::new(), 0);
             for (class, record) in run.iter().enumerate() {
                 let mut items = vec![0; record.cached];
@@ -90,8 +94,13 @@ impl Caches {
                 odd += bad.len();
                 blocks.extend(good);
             }
+            let end = run.last().map_or(1, Record::end);
+            let own = extents.block_of(end - 1);
+            // In 5.2 the records for large blocks lie behind those for small ones.
+            self.places.push(at..pointer);
+            self.places.extend(own.map(|own| own..end));
             if blocks.len() >= odd {
-                self.own.extend(run.last().and_then(|last| extents.block_of(last.end() - 1)));
+                self.own.extend(own);
                 self.odd += odd as u64;
                 self.blocks.extend(blocks);
             }
@@ -151,8 +160,8 @@ impl Record {
     }
 }
 
-/// The long runs of records of which each ends where the next begins. `from` is the address of the bytes.
-fn runs(bytes: &[u8], from: u64, release: &JemallocRelease) -> Vec<Vec<Record>> {
+/// The long runs of records of which each ends where the next begins, each with its address. `from` is that of the bytes.
+fn runs(bytes: &[u8], from: u64, release: &JemallocRelease) -> Vec<(u64, Vec<Record>)> {
     let (mut runs, mut at) = (Vec::new(), 0);
     while at + RECORD <= bytes.len() {
         let mut found = run(&bytes[at..], None, release.cache);
@@ -161,7 +170,7 @@ fn runs(bytes: &[u8], from: u64, release: &JemallocRelease) -> Vec<Vec<Record>> 
             if release.cache == ThreadCacheForm::Counts {
                 large(bytes, from, at, &mut found, release);
             }
-            runs.push(found);
+            runs.push((from + at as u64, found));
         }
         at += if length >= SHORTEST { length * RECORD } else { 8 };
     }

@@ -11,12 +11,14 @@ use crate::{BlockKind, HeapArena, Memory, PageState, Walk};
 use crate::{bits::each_run, sums::Sums};
 
 /// Totals of the extents.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExtentTotals {
     /// Bytes of active extents of the arenas whose structure was found.
     pub active: u64,
     /// Resident bytes of dirty and muzzy extents: what a purge gives back.
     pub free: u64,
+    /// The live bytes of each extent, by its address.
+    pub live: Vec<(u64, u64)>,
 }
 
 /// Puts everything on the pages of `walk`. `name` is that of this jemalloc.
@@ -49,10 +51,12 @@ pub fn fill(
                 if arenas.iter().any(|arena| arena.number == extent.arena()) {
                     totals.active += extent.bytes;
                 }
+                let before = walk.live;
                 match bitmap.and_then(|at| extents.bitmaps.get(at as usize)) {
                     Some(bitmap) => slab(extent, bitmap, caches, walk),
                     None => large(extent, extents.usable(extent), caches, walk),
                 }
+                totals.live.push((extent.from(), walk.live - before));
             }
             ExtentUse::Dirty | ExtentUse::Muzzy => totals.free += memory.pages().resident(extent.from(), extent.to()),
             ExtentUse::Retained => {

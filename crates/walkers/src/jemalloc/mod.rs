@@ -1,5 +1,6 @@
 //! jemalloc's heap: the tree proves itself, its extents tile the memory, and each slab's bitmap agrees with its count.
 
+mod by_copy;
 mod caches;
 pub(crate) mod counters;
 mod extent;
@@ -28,7 +29,11 @@ pub const WALKER: Walker = Walker {
     name: NAME,
     about: "5.2.1, 5.3.0 and 5.3.1, with symbols or stripped",
     walk: |memory| walk(memory).into_iter().collect(),
+    by_copy: Some(|memory| by_copy::walk(memory).into_iter().collect()),
 };
+
+/// What is compared with the arenas' own counts.
+const ACTIVE: &str = "bytes of active extents";
 
 /// By what it is known where it was not walked.
 pub(super) const KNOWN: AllocatorMark =
@@ -39,12 +44,18 @@ fn walk(memory: &dyn Memory) -> Option<Result<Walk, Unknown>> {
     if trees.is_empty() {
         return super::named::unknown(memory, WALKER.name, NAME, release::KNOWN);
     }
-    Some(take_apart(memory, &trees).map_err(|reason| Unknown { allocator: WALKER.name, reason }))
+    // A busy process takes and frees some in the milliseconds between the reading of both.
+    Some(
+        take_apart(memory, &trees, 100)
+            .map(|(walk, _)| walk)
+            .map_err(|reason| Unknown { allocator: WALKER.name, reason }),
+    )
 }
 
-fn take_apart(memory: &dyn Memory, trees: &[Tree]) -> Result<Walk, String> {
+/// Walks the heaps of trees. Of the active bytes one part in `part` may be missing or too much. Returns also the live bytes of each extent.
+fn take_apart(memory: &dyn Memory, trees: &[Tree], part: u64) -> Result<(Walk, Vec<(u64, u64)>), String> {
     let mut walk = empty(memory, WALKER.name, "");
-    let mut purge = 0;
+    let (mut purge, mut live) = (0, Vec::new());
     for tree in trees {
         let (release, extents) = choose(memory, tree)?;
         if walk.version.is_empty() {
@@ -62,11 +73,11 @@ fn take_apart(memory: &dyn Memory, trees: &[Tree]) -> Result<Walk, String> {
         };
         let totals = fill::fill(memory, &extents, &caches, &blocks, &arenas, &name, &mut walk);
         purge += totals.free;
+        live.extend(totals.live);
         if !arenas.is_empty() {
             let wanted = arenas.iter().map(|arena| arena.active).sum();
-            // A busy process takes and frees some in the milliseconds between the reading of both.
-            let (what, tolerance) = ("bytes of active extents".into(), wanted / 100);
-            walk.checks.push(CountCheck { what, wanted, found: totals.active, tolerance });
+            let (found, tolerance) = (totals.active, wanted / part);
+            walk.checks.push(CountCheck { what: ACTIVE.into(), wanted, found, tolerance });
         }
     }
     // What a cache has of a thread whose variables cannot be read counts as live.
@@ -74,12 +85,20 @@ fn take_apart(memory: &dyn Memory, trees: &[Tree]) -> Result<Walk, String> {
     let (wanted, found) = (all.len() as u64, known.count() as u64);
     walk.checks.push(CountCheck { what: "threads whose cache can be read".into(), wanted, found, tolerance: wanted });
     walk.forecasts.push(Forecast { remedy: "arena.4096.purge", bytes: purge, at_most: false });
-    Ok(walk)
+    live.sort_unstable();
+    Ok((walk, live))
+}
+
+/// Reads the extents by the release that they fit best. The error says why it is none.
+fn choose(memory: &dyn Memory, tree: &Tree) -> Result<(&'static JemallocRelease, Extents), String> {
+    let (release, extents) = best_fit(memory, tree)?;
+    readable(&extents)?;
+    Ok((release, extents))
 }
 
 /// Reads the extents by the release that they fit best. One by which nearly all can be read is taken at once: a busy process has some that
 /// change.
-fn choose(memory: &dyn Memory, tree: &Tree) -> Result<(&'static JemallocRelease, Extents), String> {
+fn best_fit(memory: &dyn Memory, tree: &Tree) -> Result<(&'static JemallocRelease, Extents), String> {
     let mut best: Option<(u64, &JemallocRelease, Extents)> = None;
     for release in release::ALL {
         let extents = Extents::read(memory, tree, release)
@@ -94,7 +113,6 @@ fn choose(memory: &dyn Memory, tree: &Tree) -> Result<(&'static JemallocRelease,
         }
     }
     let (_, release, extents) = best.expect("there is a release");
-    readable(&extents)?;
     Ok((release, extents))
 }
 

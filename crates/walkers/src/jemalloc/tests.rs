@@ -326,6 +326,30 @@ fn fuzz_damaged_heaps_are_refused_or_warned_about() {
 }
 
 #[test]
+fn a_copy_of_a_heap_that_is_still_is_walked_as_the_heap() {
+    for shape in [Shape::Two, Shape::Three, Shape::Older] {
+        let fake = heap_with(shape, 5, HEAP, HEAP + PAGE + 7 * 2560);
+        let (copied, walked) = ((WALKER.by_copy.unwrap())(&fake).pop().unwrap().unwrap(), walk(&fake));
+        let told = |walk: &Walk| (walk.live, walk.cached, walk.blocks, walk.breaks, walk.forecasts.clone());
+        assert_eq!(told(&copied), told(&walked));
+        let parts = |walk: &Walk| walk.layout.parts(&fake.pages, walk.arenas.len() as u32);
+        assert_eq!(parts(&copied), parts(&walked));
+        // Two threads may each be inside of a call.
+        assert_eq!(copied.copied.unwrap().within, 2 * (16 << 10));
+    }
+}
+
+#[test]
+fn what_the_arenas_count_and_a_copy_has_not_is_in_its_bound() {
+    let mut fake = heap(Shape::Two, 0);
+    fake.put(ARENA + 0x48, &[17]);
+    let copied = (WALKER.by_copy.unwrap())(&fake).pop().unwrap().unwrap();
+    assert_eq!((copied.live, copied.copied.unwrap().within), (LIVE, 2 * PAGE + 2 * (16 << 10)));
+    // More than 3 % of the active bytes.
+    assert!(!copied.is_trusted(&fake.pages));
+}
+
+#[test]
 fn the_counters_are_those_of_the_arenas() {
     use crate::counts::MemoryReader;
     for shape in [Shape::Two, Shape::Three] {

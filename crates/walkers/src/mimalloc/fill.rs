@@ -1,6 +1,6 @@
 //! Puts the pages and their blocks on the memory's pages. In: what was read. Out: regions, blocks and sums of a walk.
 
-use std::ops::Range;
+use std::ops::{AddAssign, Range};
 
 use super::arena::MiArena;
 use super::blocks::{self, PageBlocks};
@@ -22,8 +22,39 @@ pub struct PageTotals {
     pub free: u64,
 }
 
-/// Puts everything on the pages of `walk`.
+impl AddAssign for PageTotals {
+    fn add_assign(&mut self, other: PageTotals) {
+        self.pages_wanted += other.pages_wanted;
+        self.pages_found += other.pages_found;
+        self.free += other.free;
+    }
+}
+
+/// Walks the heap of a map, and puts everything on the pages of `walk`.
 pub fn fill(memory: &dyn Memory, map: &PageMap, found: &MapPages, arenas: &[MiArena], walk: &mut Walk) -> PageTotals {
+    let mut bytes = Vec::new();
+    let now = || used(&found.pages, |page| again(memory, page, map.release));
+    let before = now();
+    let totals = fill_with(memory, map, found, arenas, walk, |page, walk| {
+        // The lists and the counts of a process that goes on agree only if they are read together.
+        let page = &again(memory, page, map.release).unwrap_or(*page);
+        let blocks = blocks::read(memory, page, &mut bytes);
+        put(page, &blocks, walk);
+        u64::from(page.used) == blocks::count(&blocks.freed_by_others)
+    });
+    walk.moved += moved(&before, &now());
+    totals
+}
+
+/// Puts the heap of a map on the pages of `walk`. `put` does that with the blocks of a page, and returns whether none is in use.
+pub fn fill_with(
+    memory: &dyn Memory,
+    map: &PageMap,
+    found: &MapPages,
+    arenas: &[MiArena],
+    walk: &mut Walk,
+    mut put: impl FnMut(&MiPage, &mut Walk) -> bool,
+) -> PageTotals {
     walk.breaks += found.breaks;
     let mut totals = PageTotals::default();
     for arena in arenas {
@@ -42,35 +73,47 @@ pub fn fill(memory: &dyn Memory, map: &PageMap, found: &MapPages, arenas: &[MiAr
         region(memory, table.clone(), tables, walk);
         walk.layout.block(table.start, table.end - table.start, BlockKind::Structure);
     }
-    let mut bytes = Vec::new();
-    let now = || used(&found.pages, |page| again(memory, page, map.release));
-    let before = now();
     for page in &found.pages {
-        // The lists and the counts of a process that goes on agree only if they are read together.
-        let page = &again(memory, page, map.release).unwrap_or(*page);
-        let blocks = blocks::read(memory, page, &mut bytes);
-        if u64::from(page.used) == blocks::count(&blocks.freed_by_others) {
+        if put(page, walk) {
             totals.free += memory.pages().resident(page.start, page.end());
         }
         if page.arena().is_none() || page.at / SLICE == page.start / SLICE {
             walk.layout.block(page.at, map.release.page.bytes as u64, BlockKind::Structure);
         }
-        put(page, &blocks, walk);
     }
-    walk.moved += moved(&before, &now());
     totals
 }
 
-/// Puts the heap of mimalloc 2 on the pages of `walk`. Returns the resident bytes of free slices and of pages without a block in use.
+/// Walks the heap of mimalloc 2, and puts it on the pages of `walk`. Returns the resident bytes of free slices and of pages without a
+/// block in use.
 pub fn fill_segments(memory: &dyn Memory, heap: &Segments, walk: &mut Walk) -> u64 {
-    let mut free = 0;
-    let number = name(walk, "mimalloc, segments".into(), 0);
     let now = || used(heap.pages(), |page| heap.again(memory, page));
     let before = now();
     // A block goes from the list of its page to that of a heap, and back: read last, it is met once.
     let (delayed, breaks) = heap.delayed(memory);
-    walk.breaks += heap.breaks + breaks;
+    walk.breaks += breaks;
     let mut bytes = Vec::new();
+    let free = fill_segments_with(memory, heap, walk, |page, walk| {
+        let page = &heap.again(memory, page).unwrap_or(*page);
+        let mut blocks = blocks::read(memory, page, &mut bytes);
+        blocks.also_freed_by_others(page, &delayed);
+        put(page, &blocks, walk);
+        u64::from(page.used) == blocks::count(&blocks.freed_by_others)
+    });
+    walk.moved += moved(&before, &now());
+    free
+}
+
+/// Puts the heap of mimalloc 2 on the pages of `walk`, as [`fill_with`] does it.
+pub fn fill_segments_with(
+    memory: &dyn Memory,
+    heap: &Segments,
+    walk: &mut Walk,
+    mut put: impl FnMut(&MiPage, &mut Walk) -> bool,
+) -> u64 {
+    let mut free = 0;
+    let number = name(walk, "mimalloc, segments".into(), 0);
+    walk.breaks += heap.breaks;
     for segment in &heap.segments {
         walk.breaks += segment.breaks;
         walk.skipped += segment.skipped;
@@ -82,17 +125,12 @@ pub fn fill_segments(memory: &dyn Memory, heap: &Segments, walk: &mut Walk) -> u
             let Origin::Segment { from, bytes: all } = page.origin else { continue };
             free += memory.pages().resident(last, from);
             last = from + all;
-            let page = &heap.again(memory, page).unwrap_or(*page);
-            let mut blocks = blocks::read(memory, page, &mut bytes);
-            blocks.also_freed_by_others(page, &delayed);
-            if u64::from(page.used) == blocks::count(&blocks.freed_by_others) {
+            if put(page, walk) {
                 free += memory.pages().resident(from, last);
             }
-            put(page, &blocks, walk);
         }
         free += memory.pages().resident(last, end);
     }
-    walk.moved += moved(&before, &now());
     free
 }
 

@@ -2,6 +2,9 @@
 
 mod arena;
 mod blocks;
+#[cfg(test)]
+mod busy_tests;
+mod by_copy;
 mod fill;
 mod map;
 mod older;
@@ -15,6 +18,7 @@ mod segments_tests;
 mod tests;
 
 use arena::MiArena;
+use fill::PageTotals;
 use map::{MapPages, PageMap};
 use owners::Owned;
 
@@ -30,6 +34,7 @@ pub const WALKER: Walker = Walker {
     name: NAME,
     about: "2.0.6 to 2.3, 3.0 to 3.4 and 3.6, with symbols or stripped",
     walk: |memory| walk(memory).into_iter().collect(),
+    by_copy: Some(|memory| by_copy::walk(memory).into_iter().collect()),
 };
 
 /// By what it is known where it was not walked.
@@ -56,32 +61,42 @@ fn known() -> String {
 fn take_segments(memory: &dyn Memory, heap: &segments::Segments) -> Walk {
     let mut walk = empty(memory, WALKER.name, heap.release.name);
     let free = fill::fill_segments(memory, heap, &mut walk);
+    finish_segments(memory, heap, free, &mut walk);
+    walk
+}
+
+/// Adds the check and the forecast of mimalloc 2.
+fn finish_segments(memory: &dyn Memory, heap: &segments::Segments, free: u64, walk: &mut Walk) {
     let (wanted, found) = heap.owned(memory);
     walk.checks.push(CountCheck { what: "pages that threads own".into(), wanted, found, tolerance: wanted / 50 });
     walk.forecasts.push(Forecast { remedy: "mi_collect(true)", bytes: free, at_most: true });
-    walk
 }
 
 fn take_apart(memory: &dyn Memory, maps: &[Vec<PageMap>]) -> Result<Walk, String> {
     let mut walk = empty(memory, WALKER.name, "");
-    let (mut wanted, mut found, mut collected, mut owned) = (0, 0, 0, Owned::default());
+    let (mut all, mut totals) = (Vec::new(), PageTotals::default());
     for map in maps {
-        let Apart { map, pages, arenas, unsure } = choose(memory, map)?;
-        walk.version = map.release.name.into();
-        walk.breaks += unsure;
-        let totals = fill::fill(memory, map, &pages, &arenas, &mut walk);
-        wanted += totals.pages_wanted;
-        found += totals.pages_found;
-        collected += totals.free;
-        owned += owners::count(memory, &pages.pages, map.release);
+        let apart = choose(memory, map)?;
+        walk.version = apart.map.release.name.into();
+        walk.breaks += apart.unsure;
+        totals += fill::fill(memory, apart.map, &apart.pages, &apart.arenas, &mut walk);
+        all.push(apart);
     }
+    finish(memory, &all.iter().collect::<Vec<_>>(), totals, &mut walk);
+    Ok(walk)
+}
+
+/// Adds the checks and the forecast of mimalloc 3.
+fn finish(memory: &dyn Memory, all: &[&Apart], totals: PageTotals, walk: &mut Walk) {
+    let PageTotals { pages_wanted: wanted, pages_found: found, free } = totals;
     walk.checks.push(CountCheck { what: "pages of the main heap".into(), wanted, found, tolerance: wanted / 50 });
     // Memory from the kernel is in no arena's count.
+    let mut owned = Owned::default();
+    all.iter().for_each(|apart| owned += owners::count(memory, &apart.pages.pages, apart.map.release));
     let Owned { wanted, found } = owned;
     walk.checks.push(CountCheck { what: "pages that threads own".into(), wanted, found, tolerance: wanted / 50 });
     // Which pages it gives back depends on the threads that own them.
-    walk.forecasts.push(Forecast { remedy: "mi_collect(true)", bytes: collected, at_most: true });
-    Ok(walk)
+    walk.forecasts.push(Forecast { remedy: "mi_collect(true)", bytes: free, at_most: true });
 }
 
 /// What a map leads to.

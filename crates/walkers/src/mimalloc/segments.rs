@@ -5,6 +5,7 @@
 //! are as many as the segment counts. Each segment has its own address in its `cookie`, changed by one number of the whole process.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use super::older::{ALL, Number, Older, OlderStart};
 use super::page::{MiPage, Origin, SLICE};
@@ -51,17 +52,8 @@ pub struct Segments {
 /// The heap, read by the release by which most segments prove themselves, and of these most pages.
 pub fn find(memory: &dyn Memory) -> Option<Segments> {
     let places = places(memory);
-    let read = |release: &'static Older| {
-        let mut segments: Vec<MimallocSegment> =
-            places.iter().filter_map(|at| MimallocSegment::read(memory, *at, release)).collect();
-        let mut numbers: BTreeMap<u64, usize> = BTreeMap::new();
-        segments.iter().for_each(|segment| *numbers.entry(segment.cookie).or_default() += 1);
-        let number = numbers.into_iter().max_by_key(|(_, count)| *count).map(|(number, _)| number);
-        let all = segments.len();
-        segments.retain(|segment| Some(segment.cookie) == number);
-        Segments { release, breaks: (all - segments.len()) as u64, segments }
-    };
-    let heaps = ALL.iter().map(read).filter(|heap| heap.pages().next().is_some());
+    let heaps =
+        ALL.iter().map(|release| Segments::read(memory, &places, release)).filter(|heap| heap.pages().next().is_some());
     let wrong = |heap: &Segments| heap.segments.iter().map(|segment| segment.breaks).sum::<u64>();
     let owners_wrong = |heap: &Segments| {
         let (wanted, found) = heap.owned(memory);
@@ -183,6 +175,35 @@ fn parse(at: u64, entry: &[u8], from: u64, bytes: u64, release: &Older) -> Optio
 }
 
 impl Segments {
+    /// Reads those of a release that begin at some places.
+    fn read(memory: &dyn Memory, places: &[u64], release: &'static Older) -> Segments {
+        let mut segments: Vec<MimallocSegment> =
+            places.iter().filter_map(|at| MimallocSegment::read(memory, *at, release)).collect();
+        let mut numbers: BTreeMap<u64, usize> = BTreeMap::new();
+        segments.iter().for_each(|segment| *numbers.entry(segment.cookie).or_default() += 1);
+        let number = numbers.into_iter().max_by_key(|(_, count)| *count).map(|(number, _)| number);
+        let all = segments.len();
+        segments.retain(|segment| Some(segment.cookie) == number);
+        Segments { release, breaks: (all - segments.len()) as u64, segments }
+    }
+
+    /// The same heap in a copy of its structures.
+    pub fn copied(&self, copy: &dyn Memory) -> Segments {
+        Segments::read(copy, &places(copy), self.release)
+    }
+
+    /// Where its structures are: those of the segments, and the counts of the threads' heaps.
+    pub fn structures(&self, memory: &dyn Memory) -> Vec<Range<u64>> {
+        let fields = &self.release.segment;
+        let bytes = |segment: &MimallocSegment| {
+            fields.first as u64 + segment.slices.min(fields.most) * self.release.page.bytes as u64
+        };
+        let segments = self.segments.iter().map(|segment| segment.at..segment.at.saturating_add(bytes(segment)));
+        let heap = &self.release.heap;
+        let last = 8 + heap.page_count.max(heap.delayed).max(heap.next);
+        segments.chain(self.owners(memory).into_iter().map(|at| at..at.saturating_add(last))).collect()
+    }
+
     /// All pages.
     pub fn pages(&self) -> impl Iterator<Item = &MiPage> {
         self.segments.iter().flat_map(|segment| &segment.pages)

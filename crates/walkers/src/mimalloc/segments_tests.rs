@@ -19,7 +19,7 @@ const NUMBER: u64 = 0x1234_5678_9abc_def0;
 /// Slices of the segment of the large block, which has all but its first: where it shall be longer than a segment can be otherwise, and where it
 /// shall not be so large that damage of all the others is little beside it.
 const LONG: u64 = 2000;
-const SHORT: u64 = 17;
+pub(super) const SHORT: u64 = 17;
 
 /// A page: its first slice, how many, the bytes of a block, and used, made and possible blocks.
 type Shape = (u64, u64, u64, u64, u64);
@@ -76,7 +76,7 @@ fn list(fake: &mut FakeMemory, head: u64, blocks: &[u64], flag: u64) {
     fake.put(from, &[0]);
 }
 
-fn heap(release: &Older, large: u64) -> FakeMemory {
+pub(super) fn heap(release: &Older, large: u64) -> FakeMemory {
     let mut fake = FakeMemory::default();
     let most = release.segment.most;
     fake.map(SEGMENT, most * SLICE, true, 0, "");
@@ -105,7 +105,7 @@ fn heap(release: &Older, large: u64) -> FakeMemory {
 }
 
 /// Bytes that live, but for the large block.
-const LIVE: u64 = 4 * 2048 + 51 * 1280;
+pub(super) const LIVE: u64 = 4 * 2048 + 51 * 1280;
 
 fn walk(fake: &FakeMemory) -> Walk {
     (WALKER.walk)(fake).pop().expect("a heap").expect("a walk")

@@ -12,12 +12,12 @@ use crate::fake::FakeMemory;
 use crate::{Mapping, Memory, PAGE, PageStates, Part, ThreadId, Walk};
 
 const GLOBALS: u64 = 0x5000_0000_0000;
-const ROOT: u64 = 0x7000_0000_0000;
+pub(super) const ROOT: u64 = 0x7000_0000_0000;
 const TABLES: u64 = 0x7001_0000_0000;
-const ARENA: u64 = 0x7100_0000_0000;
+pub(super) const ARENA: u64 = 0x7100_0000_0000;
 const LARGE: u64 = 0x7200_0000_0000;
 const SLICES: u64 = 64;
-const META: u64 = ARENA + 0x4000;
+pub(super) const META: u64 = ARENA + 0x4000;
 const FREE: u64 = ARENA + 0x1000;
 const OWNER: u64 = ARENA + 0x8000;
 const PROCESS: u64 = ARENA + 0x9000;
@@ -25,12 +25,12 @@ const MAIN: u64 = ARENA + 0xa000;
 
 /// An arena with three pages, a slice with structures, and a block outside:
 /// 32 blocks of 2048 bytes, 20 made, of which 5 are free and 2 freed by others; 64 of 1008, all in use; one empty page; 1 MiB.
-fn heap() -> FakeMemory {
+pub(super) fn heap() -> FakeMemory {
     heap_of(&ALL[0])
 }
 
 /// The same heap as a release has it.
-fn heap_of(release: &MimallocRelease) -> FakeMemory {
+pub(super) fn heap_of(release: &MimallocRelease) -> FakeMemory {
     let (arena, process) = (&release.arena, &release.process);
     let mut fake = FakeMemory::default();
     fake.map(GLOBALS, 0x1000, true, 7, "/bin/program");
@@ -93,7 +93,7 @@ fn heap_of(release: &MimallocRelease) -> FakeMemory {
 }
 
 /// A page with these counts: used, capacity, reserved.
-fn put_page(
+pub(super) fn put_page(
     fake: &mut FakeMemory,
     release: &MimallocRelease,
     at: u64,
@@ -118,19 +118,19 @@ fn put_page(
     }
 }
 
-fn enter(fake: &mut FakeMemory, root: u64, at: u64, page: u64) {
+pub(super) fn enter(fake: &mut FakeMemory, root: u64, at: u64, page: u64) {
     let (slice, table) = (at / SLICE, if at < LARGE { TABLES } else { TABLES + SLICE });
     fake.put(root + 8 * (slice >> 13), &[table]);
     fake.put(table + 8 * (slice & 0x1fff), &[page]);
 }
 
-fn list(fake: &mut FakeMemory, head: u64, start: u64, blocks: &[u64], flag: u64) {
+pub(super) fn list(fake: &mut FakeMemory, head: u64, start: u64, blocks: &[u64], flag: u64) {
     chain(fake, head, start, 2048, blocks);
     let first = fake.word(head).unwrap();
     fake.put(head, &[first | flag]);
 }
 
-fn chain(fake: &mut FakeMemory, head: u64, start: u64, block: u64, blocks: &[u64]) {
+pub(super) fn chain(fake: &mut FakeMemory, head: u64, start: u64, block: u64, blocks: &[u64]) {
     let mut from = head;
     for index in blocks {
         fake.put(from, &[start + index * block]);
@@ -143,7 +143,7 @@ fn walk(fake: &FakeMemory) -> Walk {
     (WALKER.walk)(fake).pop().expect("a heap").expect("a walk")
 }
 
-const LIVE: u64 = 13 * 2048 + 65 * 1008 + (1 << 20);
+pub(super) const LIVE: u64 = 13 * 2048 + 65 * 1008 + (1 << 20);
 
 #[test]
 fn each_release_is_known_by_its_own_distances() {

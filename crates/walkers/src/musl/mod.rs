@@ -25,6 +25,7 @@ pub const WALKER: Walker = Walker {
     name: NAME,
     about: "musl 1.2.1 to 1.2.6, as a library or linked in, with symbols or stripped",
     walk: |memory| walk(memory).into_iter().collect(),
+    by_copy: None,
 };
 
 /// By what it is known where it was not walked.

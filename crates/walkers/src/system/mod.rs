@@ -46,6 +46,7 @@ pub const WALKER: Walker = Walker {
     name: NAME,
     about: "x86-64, 2.27 to 2.43; static programs too",
     walk: |memory| read_all(memory).into_iter().map(|heap| heap.map(|heap| heap.walk)).collect(),
+    by_copy: None,
 };
 
 /// How it is named if it was not walked. Its text is not searched, because it is in every statically linked program.
@@ -175,6 +176,7 @@ fn walk(memory: &dyn Memory, found: &Structures, memories: &Memories, version: S
         // Only the program's own is called by its name.
         forecasts: if copy == 1 { vec![trim] } else { Vec::new() },
         layout,
+        copied: None,
         late: None,
     };
     GlibcHeap {

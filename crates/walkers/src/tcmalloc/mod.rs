@@ -25,6 +25,7 @@ pub const WALKER: Walker = Walker {
     name: NAME,
     about: "gperftools 2.8 to 2.18, with symbols or stripped",
     walk: |memory| walk(memory).into_iter().collect(),
+    by_copy: None,
 };
 
 /// By what it is known where it was not walked.

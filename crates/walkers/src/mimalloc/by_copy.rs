@@ -1,0 +1,128 @@
+//! A heap that changes too fast to be walked, from one short copy of its structures. In: a memory. Out: a walk that has the live bytes and
+//! the free pages, and not where the free blocks of a page lie.
+//!
+//! A page counts its blocks in use, and all pages are copied in less than a millisecond. The lists of free blocks lie in the blocks: they
+//! would take a second, and agree with nothing by then.
+//!
+//! Blocks that other threads have freed are in no count. Their lists are followed after the copy, and as many bytes may be wrong.
+
+use std::ops::Range;
+
+use super::map::{self, PageMap};
+use super::page::{MiPage, SLICE};
+use super::segments::{self, Segments};
+use super::{Apart, NAME, apart, choose, fill, finish, finish_segments};
+use crate::copies::{Steadiest, changed, copies, sum};
+use crate::walk::empty;
+use crate::{CopyMoment, Memory, MemoryCopy, Unknown, Walk};
+
+/// The walk, if there are structures that can be copied.
+pub fn walk(memory: &dyn Memory) -> Option<Result<Walk, Unknown>> {
+    let maps = map::find(memory);
+    let walk = match maps.as_slice() {
+        [] => of_segments(memory, &segments::find(memory)?)?,
+        // A second mimalloc in a process is in another library.
+        [map] => of_map(memory, map)?,
+        _ => return None,
+    };
+    Some(Ok(walk))
+}
+
+/// The heap of mimalloc 3.
+fn of_map(memory: &dyn Memory, maps: &[PageMap]) -> Option<Walk> {
+    let found = choose(memory, maps).ok()?;
+    let copies = copies(memory, structures(&found))?;
+    let read = |copy: &MemoryCopy| apart(copy, found.map).ok().map(|apart| (used(&apart.pages.pages), apart));
+    let Steadiest { at, read: (_, apart), moment } =
+        copies.steadiest(read, |one, next| changed(&one.0, &next.0), |one| sum(&one.0))?;
+    let mut walk = empty(memory, NAME, apart.map.release.name);
+    walk.breaks += apart.unsure;
+    let mut others = OthersBlocks { memory, bytes: 0 };
+    let put = |page: &MiPage, walk: &mut Walk| others.put(page, 0, walk);
+    let totals = fill::fill_with(copies.get(at), apart.map, &apart.pages, &apart.arenas, &mut walk, put);
+    finish(copies.get(at), &[&apart], totals, &mut walk);
+    Some(others.told(walk, moment))
+}
+
+/// Where the structures of a map are: its tables, those of the arenas, the pages, and the counts of their owners.
+fn structures(found: &Apart) -> Vec<Range<u64>> {
+    let release = found.map.release;
+    let from = |at: u64, bytes: u64| at..at.saturating_add(bytes);
+    let mut all = vec![found.map.root..found.map.end];
+    all.extend(found.pages.tables.iter().map(|table| from(*table, SLICE)));
+    all.extend(found.arenas.iter().map(|arena| from(arena.base, arena.own * SLICE)));
+    for page in &found.pages.pages {
+        all.push(from(page.at, release.page.bytes as u64));
+        all.push(from(page.owner.saturating_add(release.owner.page_count), 8));
+    }
+    all
+}
+
+/// The heap of mimalloc 2.
+fn of_segments(memory: &dyn Memory, heap: &Segments) -> Option<Walk> {
+    let copies = copies(memory, heap.structures(memory))?;
+    let read = |copy: &MemoryCopy| {
+        let heap = heap.copied(copy);
+        Some((used(heap.pages()), heap))
+    };
+    let Steadiest { at, read: (_, heap), moment } =
+        copies.steadiest(read, |one, next| changed(&one.0, &next.0), |one| sum(&one.0))?;
+    let mut walk = empty(memory, NAME, heap.release.name);
+    let mut others = OthersBlocks { memory, bytes: 0 };
+    let (delayed, breaks) = heap.delayed(memory);
+    walk.breaks += breaks;
+    let free = fill::fill_segments_with(copies.get(at), &heap, &mut walk, |page, walk| {
+        let delayed = delayed.range(page.start..page.end()).count();
+        others.put(page, delayed as u64, walk)
+    });
+    finish_segments(copies.get(at), &heap, free, &mut walk);
+    Some(others.told(walk, moment))
+}
+
+/// What other threads have freed.
+struct OthersBlocks<'a> {
+    /// The memory now.
+    memory: &'a dyn Memory,
+    /// The bytes of their blocks.
+    bytes: u64,
+}
+
+impl OthersBlocks<'_> {
+    /// Puts the live bytes of a page on the memory's pages, without `delayed` blocks that are in a list of its owner. Returns whether
+    /// none of its blocks is in use.
+    fn put(&mut self, page: &MiPage, delayed: u64, walk: &mut Walk) -> bool {
+        let used = u64::from(page.used);
+        if used == 0 {
+            return true;
+        }
+        let others = (delayed + self.listed(page, used)).min(used);
+        self.bytes += others * page.block;
+        walk.cached += others * page.block;
+        walk.blocks += used - others;
+        let live = (used - others) * page.block;
+        walk.live += live;
+        walk.layout.spread(self.memory.pages(), page.start..page.end(), live);
+        false
+    }
+
+    /// The walk, with the copy that it is from.
+    fn told(&self, walk: Walk, moment: CopyMoment) -> Walk {
+        let within = moment.within.saturating_add(self.bytes).saturating_add(walk.skipped);
+        Walk { copied: Some(CopyMoment { within, ..moment }), ..walk }
+    }
+
+    /// How many blocks the list of a page has, at most so many.
+    fn listed(&self, page: &MiPage, most: u64) -> u64 {
+        let next = |at: &u64| self.memory.word(*at);
+        let all = std::iter::successors(Some(page.freed_by_others), next);
+        all.take(most as usize).take_while(|at| page.index(*at).is_some()).count() as u64
+    }
+}
+
+/// The bytes in use of each page, by its first block and the size of its blocks: one that has become another page is another one.
+fn used<'a>(pages: impl IntoIterator<Item = &'a MiPage>) -> Vec<((u64, u64), u64)> {
+    let page = |page: &MiPage| ((page.start, page.block), u64::from(page.used) * page.block);
+    let mut all: Vec<_> = pages.into_iter().map(page).collect();
+    all.sort_unstable();
+    all
+}
