@@ -1,9 +1,11 @@
 //! The answer in a sentence. In: a reading. Out: how much is resident, and what most of it is. What can go back is the doctor's.
 
-use allocanary_text::units::{Bytes, OneDecimal, Unit};
+use std::time::Duration;
+
+use allocanary_text::units::{Bytes, OneDecimal, Unit, show_duration};
 
 use crate::rows::{PartRow, rows};
-use crate::{Heap, Part, PartsCertainty, Reading};
+use crate::{CopyMoment, Heap, Part, PartsCertainty, Reading};
 
 /// A part has its own clause if it has at least one part in this many of the resident bytes.
 const LEAST: u64 = 25;
@@ -68,8 +70,14 @@ fn clause(reading: &Reading, row: &PartRow) -> String {
         Some(heap) if row.part == Part::Unknown && heap.sure == PartsCertainty::NotKnown => {
             format!("heap of {}, not divided", heap.allocator)
         }
-        Some(heap) if reading.heaps.len() > 1 => format!("{} ({})", row.part.name(), heap.allocator),
-        Some(_) => row.part.name().into(),
+        Some(heap) => {
+            let of_it = if reading.heaps.len() > 1 { format!(" ({})", heap.allocator) } else { String::new() };
+            match (row.part, &heap.copied) {
+                (Part::Live, Some(copied)) => format!("live{of_it} (± {})", OneDecimal(copied.within)),
+                (Part::Unknown, Some(_)) => format!("free or cached in pages of {}", heap.allocator),
+                (part, _) => format!("{}{of_it}", part.name()),
+            }
+        }
         None if row.part == Part::Unknown && !reading.undivided.is_empty() => {
             format!("{} ({} is in the process, not divided)", row.name, reading.undivided.join(" and "))
         }
@@ -116,6 +124,20 @@ impl Scale {
     }
 }
 
+/// What is said of a heap that was copied. `is_spread`: whether it is not known where its live blocks lie.
+fn of_copy(copied: &CopyMoment, is_spread: bool) -> String {
+    let took = show_duration(Duration::from_micros(copied.took));
+    let places = match is_spread {
+        true => "Where its free blocks lie is not known, and so not what is fragmentation. ",
+        false => "",
+    };
+    format!(
+        "It changes too fast to be walked. Its live bytes are from one copy of its structures, which took {took}, and they are right within \
+         {}. {places}--freeze stops the process and divides the heap exactly",
+        Bytes(copied.within)
+    )
+}
+
 /// How reliable the division of a heap is, in a sentence.
 pub fn how_sure(heap: &Heap) -> String {
     let equal = heap.checks.iter().filter(|check| check.wanted == check.found).count();
@@ -132,7 +154,9 @@ pub fn how_sure(heap: &Heap) -> String {
         .take(CHECKS)
         .map(|check| format!("; {} {}, and the allocator counts {}", check.what, check.found, check.wanted))
         .collect();
+    let copied = heap.copied.as_ref().map(|copied| of_copy(copied, heap.live_in_a_page.is_empty()));
     let broken = match (heap.breaks, heap.skipped) {
+        _ if copied.is_some() => copied.unwrap_or_default(),
         (0, 0) => "No block was wrong".to_string(),
         (0, skipped) => {
             format!("No block was wrong; {} could not be read, and what is there is not known", Bytes(skipped))

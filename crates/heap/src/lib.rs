@@ -12,7 +12,8 @@
 //! The memory of a process must not harm its reader. So a [`Reader`] does all this in a child, with limits on time and
 //! memory.
 //!
-//! A running process is walked up to three times ([`best_of`]), or it is stopped during the walk ([`StoppedProcess`](allocanary_process::StoppedProcess)).
+//! A running process is walked up to three times ([`best_of`]). If a heap changes too fast for that, it is divided by a short copy of
+//! its allocator's structures. Or the process is stopped during the walk ([`StoppedProcess`](allocanary_process::StoppedProcess)).
 
 // This crate returns numbers and texts. Only the command writes to a terminal.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
@@ -46,9 +47,9 @@ mod unread;
 pub use allocanary_process::{Frozen, ProcessTrouble, ptrace};
 /// The parts of a reading.
 pub use allocanary_walkers::{
-    ArenaStretch, BlockKind, CopyRoom, CountCheck, Fact, Forecast, HeapArena, HeapBlock, HeapWalks, Layout, Mapping,
-    Memory, MemoryCopy, OF_HEAP, PAGE, PARTS, PIECE, PageRun, PageState, PageStates, Part, Parts, Piece, ThreadId,
-    Unknown, Walk, Walker, Window, best_of, parse_maps, walk_all,
+    ArenaStretch, BlockKind, CopyMoment, CopyRoom, CountCheck, Fact, Forecast, HeapArena, HeapBlock, HeapWalks, Layout,
+    Mapping, Memory, MemoryCopy, OF_HEAP, PAGE, PARTS, PIECE, PageRun, PageState, PageStates, Part, Parts, Piece,
+    ThreadId, Unknown, Walk, Walker, Window, best_of, parse_maps, walk_all, walked,
 };
 pub use core_file::CoreFile;
 pub use counted::{MappingCount, counted, parse_smaps};

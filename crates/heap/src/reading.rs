@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::others::{self, Area, Sight};
 use crate::{
-    ArenaStretch, CountCheck, Mapping, MappingCount, Memory, PAGE, PageStates, Part, Parts, ProcessSubject, Unknown,
-    Walk,
+    ArenaStretch, CopyMoment, CountCheck, Mapping, MappingCount, Memory, PAGE, PageStates, Part, Parts, ProcessSubject,
+    Unknown, Walk,
 };
 use allocanary_text::parts::in_proportion;
 
@@ -110,7 +110,8 @@ pub struct Heap {
     pub blocks: u64,
     /// Its arenas that have resident memory, the largest first.
     pub arenas: Vec<ArenaParts>,
-    /// A histogram: how many resident pages have no live bytes, up to 256, up to 512, and so on.
+    /// A histogram: how many resident pages have no live bytes, up to 256, up to 512, and so on. Empty if it is not known where the live
+    /// bytes lie.
     pub live_in_a_page: Vec<u64>,
     /// The comparisons with the allocator's own counts.
     pub checks: Vec<CountCheck>,
@@ -125,6 +126,9 @@ pub struct Heap {
     /// Bytes of pages of the heap that nobody may read, such as the guards of stacks that lie in blocks.
     #[serde(rename = "unreadable_bytes", default, skip_serializing_if = "is_none")]
     pub unreadable: u64,
+    /// The copy of its structures that the figures are from, if it changed too fast to be walked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copied: Option<CopyMoment>,
     /// What each remedy would give back.
     pub remedies: Vec<RemedyForecast>,
     /// The map of its memory.
@@ -333,6 +337,7 @@ impl Claims {
             skipped: walk.skipped,
             swapped: walk.swapped,
             unreadable: walk.unreadable,
+            copied: walk.copied,
             remedies: Vec::new(),
             map: HeapMap::default(),
         };
@@ -346,7 +351,7 @@ impl Claims {
             heap.sure = PartsCertainty::NotKnown;
             return heap;
         }
-        if (walk.breaks, walk.skipped, walk.moved) == (0, 0, 0)
+        if (walk.breaks, walk.skipped, walk.moved, walk.copied) == (0, 0, 0, None)
             && walk.checks.iter().all(|check| check.wanted == check.found)
         {
             heap.sure = PartsCertainty::Exact;
@@ -375,7 +380,7 @@ impl Heap {
         });
         self.arenas = named.filter(|arena| arena.resident > 0).collect();
         self.arenas.sort_by_key(|arena| std::cmp::Reverse(arena.resident));
-        self.live_in_a_page = walk.layout.live_in_a_page(pages).to_vec();
+        self.live_in_a_page = walk.layout.live_in_a_page(pages).map_or_else(Vec::new, Vec::from);
         let forecast =
             |one: &crate::Forecast| RemedyForecast { name: one.remedy.into(), bytes: one.bytes, at_most: one.at_most };
         self.remedies = walk.forecasts.iter().map(forecast).collect();

@@ -12,7 +12,7 @@ use crate::apart::apart;
 use crate::counted::add_shares;
 use crate::{
     CoreFile, HeapWalks, KernelCounts, LiveProcess, MappingCount, Memory, PageState, ProcessSubject, ProcessTrouble,
-    Reading, Unknown, Walk, best_of, counted, inside, parse_smaps, shares, walk_all,
+    Reading, Unknown, Walk, best_of, counted, inside, parse_smaps, shares, walk_all, walked,
 };
 use allocanary_walkers::{AllocatorMark, KNOWN, build_id};
 
@@ -118,11 +118,11 @@ fn taken(
             let begun = Instant::now();
             let frozen = StoppedProcess::stop(pid)?;
             files.stop();
-            let walked = best_of(1, open);
+            let walk = walked(1, open);
             files.go_on();
             frozen.go_on()?;
             stopped = Some(begun.elapsed().as_micros() as u64);
-            walked?
+            walk?
         }
         (Some(_), _) => HeapWalks { memory: open()?, walks: Vec::new() },
     };

@@ -44,6 +44,7 @@ fn walk() -> Walk {
         unreadable: 0,
         checks: vec![CountCheck { what: "mmapped blocks".into(), wanted: 0, found: 0, tolerance: 0 }],
         forecasts: vec![Forecast { remedy: "malloc_trim(0)", bytes: 0x7f000, at_most: false }],
+        copied: None,
         late: None,
     }
 }
@@ -107,6 +108,44 @@ fn a_walk_that_was_not_done_in_its_time_is_one_part_and_what_it_met_is_told() {
     assert_eq!((reading.heaps[0].sure, sum(&reading)), (PartsCertainty::NotKnown, 0x154000));
     let wanted = "not be read to its end within 2 s: 65 live blocks of 327680 bytes were met until then";
     assert!(reading.problems[0].contains(wanted), "{:?}", reading.problems);
+}
+
+#[test]
+fn a_heap_that_was_copied_is_divided_and_by_how_much_it_may_be_off_is_told() {
+    let copied = crate::CopyMoment { taken: 1_764_404_804_123_456, took: 95, within: 10 << 10 };
+    let mut walk = Walk { copied: Some(copied), ..walk() };
+    walk.layout.spread(FakeMemory::of(MAPS).pages(), 0x1040000..0x1080000, 0x10000);
+    let reading = reading_of(vec![Ok(walk)], |_| {});
+    let heap = &reading.heaps[0];
+    assert_eq!((heap.sure, sum(&reading), reading.is_divided()), (PartsCertainty::Close, 0x154000, true));
+    assert_eq!((heap.parts.of(Part::Live), heap.parts.of(Part::Unknown)), (0x60000, 0x30000));
+    assert!(heap.live_in_a_page.is_empty() && reading.problems.is_empty());
+    let json = serde_json::to_string(&reading).unwrap();
+    let wanted =
+        r#""copied":{"taken_timestamp_seconds":1764404804.123456,"copy_seconds":0.000095,"within_bytes":10240}"#;
+    assert!(json.contains(wanted), "{json}");
+    assert_eq!(serde_json::from_str::<Reading>(&json).unwrap(), reading);
+    let answer = answer::answer(&reading);
+    assert!(answer.contains("0.4 live (± 10.0 KiB), 0.2 free pages"), "{answer}");
+    assert!(answer.contains(", 0.2 free or cached in pages of glibc, which is not known"), "{answer}");
+    let sure = answer::how_sure(heap);
+    assert!(
+        sure.contains("one copy of its structures, which took 95.0 us, and they are right within 10.0 KiB."),
+        "{sure}"
+    );
+    assert!(sure.contains("not what is fragmentation. --freeze stops the process"), "{sure}");
+}
+
+#[test]
+fn a_copy_that_may_be_off_by_more_than_a_tenth_is_not_shown() {
+    let copied = |within| crate::CopyMoment { taken: 0, took: 95, within };
+    let problems = |within| reading_of(vec![Ok(Walk { copied: Some(copied(within)), ..walk() })], |_| {}).problems;
+    assert!(problems(0x50000 / 10).is_empty());
+    let problem = problems(0x50000 / 10 + 1).remove(0);
+    assert!(
+        problem.contains("in 95 us: 327680 live bytes were met, and 32769 more or fewer are possible"),
+        "{problem}"
+    );
 }
 
 #[test]
