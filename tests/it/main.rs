@@ -8,6 +8,7 @@ mod binaries;
 mod bounded;
 mod build;
 mod bursts;
+mod busy;
 mod damaged;
 mod doctor;
 mod fake;

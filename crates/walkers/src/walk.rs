@@ -54,7 +54,7 @@ pub struct Walk {
     /// Bytes that were skipped at breaks, or because what says where they end could not be read.
     pub skipped: u64,
     /// Bytes of blocks that were allocated or freed while the counts were read, so that they may count twice or not at all. Only for
-    /// an allocator that puts a block elsewhere than where it has just freed one (mimalloc).
+    /// an allocator that puts a block elsewhere than where it has just freed one (mimalloc), or that keeps it in a cache (jemalloc).
     pub moved: u64,
     /// Bytes that are in swap. They were not read, since that would bring them back.
     pub swapped: u64,

@@ -22,7 +22,7 @@ pub fn walk(memory: &dyn Memory) -> Option<Result<Walk, Unknown>> {
         copies.steadiest(read, |one, next| changed(&one.1, &next.1), |one| one.0.live)?;
     let active = walk.checks.iter().filter(|check| check.what == super::ACTIVE);
     let apart: u64 = active.map(|check| check.wanted.abs_diff(check.found)).sum();
-    let within = moment.within.saturating_add(apart).saturating_add(walk.skipped);
+    let within = [apart, walk.skipped, walk.moved].into_iter().fold(moment.within, u64::saturating_add);
     walk.copied = Some(CopyMoment { within, ..moment });
     Some(Ok(walk))
 }

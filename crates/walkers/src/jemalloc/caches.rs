@@ -51,6 +51,8 @@ pub struct Caches {
     pub places: Vec<Range<u64>>,
     /// Addresses in caches that are no blocks of their class: the cache changed while it was read.
     pub odd: u64,
+    /// Bytes of blocks for such addresses that lie in the heap: they count as live.
+    pub moved: u64,
 }
 
 impl Caches {
@@ -92,6 +94,8 @@ impl Caches {
                 let (good, bad): (Vec<u64>, Vec<u64>) =
                     items.partition(|item| extents.class_of_block(*item) == Some(class as u8));
                 odd += bad.len();
+                let of_heap = bad.iter().filter(|item| extents.at(**item).is_some()).count() as u64;
+                self.moved += of_heap * release.classes.bytes(class as u8);
                 blocks.extend(good);
             }
             let end = run.last().map_or(1, Record::end);

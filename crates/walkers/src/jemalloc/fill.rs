@@ -36,6 +36,7 @@ pub fn fill(
     walk.arenas.push(HeapArena { name: format!("{name}: structures"), ..HeapArena::default() });
     walk.breaks += extents.breaks + caches.odd;
     walk.skipped += extents.skipped;
+    walk.moved += caches.moved;
     regions(memory, extents, &index, walk);
     for block in blocks {
         walk.layout.region(memory.pages(), block.start, block.end, structures);

@@ -231,7 +231,7 @@ fn a_cached_block_of_another_class_is_not_believed() {
     let mut fake = heap(Shape::Two, 3);
     fake.put(TLS + 0x1000 + 5 * 0x40 - 8, &[HEAP + PAGE]);
     let walk = walk(&fake);
-    assert_eq!((walk.live, walk.cached, walk.breaks), (LIVE - 2 * 64, 2 * 64, 1));
+    assert_eq!((walk.live, walk.cached, walk.breaks, walk.moved), (LIVE - 2 * 64, 2 * 64, 1, 64));
 }
 
 #[test]
@@ -239,7 +239,7 @@ fn a_cache_of_another_jemalloc_is_none_of_this_one() {
     let mut fake = heap(Shape::Two, 2);
     fake.put(TLS + 0x1000 + 5 * 0x40 - 16, &[0x6600_0000_0000, 0x6600_0000_0040]);
     let walk = walk(&fake);
-    assert_eq!((walk.live, walk.cached, walk.breaks), (LIVE, 0, 0));
+    assert_eq!((walk.live, walk.cached, walk.breaks, walk.moved), (LIVE, 0, 0, 0));
 }
 
 /// Both read the other's heap, and refuse it: no extent is what its entry in the tree says.
