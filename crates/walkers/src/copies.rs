@@ -20,7 +20,7 @@ const MOST: u64 = 64 << 20;
 /// If at most one part in so many of the live bytes changed between two copies, they are good enough.
 const FEW: u64 = 200;
 /// The bytes that a thread may just have taken from the allocator's counts and not yet have given to the program, or the other way round.
-const IN_CALL: u64 = 16 << 10;
+const IN_CALL: u64 = 32 << 10;
 
 /// Copies of the same ranges.
 pub struct Copies<'a> {
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn of_the_copies_the_one_is_taken_that_differs_least_from_the_next() {
         let fake = fake();
-        let copies = copies(&fake, [0x12000..0x13000]).unwrap();
+        let copies = copies(&fake, [0x12000..0x13000, 0x12800..0x12808]).unwrap();
         // Numbers for the copies, in the order in which they are read.
         let steadiest = |numbers: [Option<u64>; 8]| {
             let next = std::cell::Cell::new(0);
@@ -212,7 +212,7 @@ mod tests {
         fake.map(0x10000, MOST, true, 0, "");
         fake.touch(0x10000, 0x10000 + MOST);
         let fake = fake.done();
-        let count = |bytes: u64| copies(&fake, [0x10000..0x10000 + bytes]).map(|copies| copies.all.len());
+        let count = |bytes: u64| copies(&fake, [0x10000..0x10000 + bytes, 0..8]).map(|copies| copies.all.len());
         assert_eq!([count(MOST / 2 + PAGE), count(MOST / 2), count(PAGE), count(0)], [None, Some(2), Some(8), None]);
     }
 }

@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Layout, Memory, PageStates, Parts};
 
+/// Finds and divides the heaps of an allocator.
+type DivideHeaps = fn(&dyn Memory) -> Vec<Result<Walk, Unknown>>;
+
 /// A walker of one allocator's heaps.
 pub struct Walker {
     /// The allocator's name: `glibc`.
@@ -14,10 +17,10 @@ pub struct Walker {
     pub about: &'static str,
     /// Finds and walks its heaps. None if this allocator is not in the process, and mostly one. A process can have several allocators, and
     /// then each walker finds its own.
-    pub walk: fn(&dyn Memory) -> Vec<Result<Walk, Unknown>>,
+    pub walk: DivideHeaps,
     /// Divides heaps that change while they are walked, from one short copy of the allocator's structures. None for an allocator whose
     /// structures lie among the blocks.
-    pub by_copy: Option<fn(&dyn Memory) -> Vec<Result<Walk, Unknown>>>,
+    pub by_copy: Option<DivideHeaps>,
 }
 
 /// The allocator is there, and its heap could not be taken apart.

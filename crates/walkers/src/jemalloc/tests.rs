@@ -335,7 +335,7 @@ fn a_copy_of_a_heap_that_is_still_is_walked_as_the_heap() {
         let parts = |walk: &Walk| walk.layout.parts(&fake.pages, walk.arenas.len() as u32);
         assert_eq!(parts(&copied), parts(&walked));
         // Two threads may each be inside of a call.
-        assert_eq!(copied.copied.unwrap().within, 2 * (16 << 10));
+        assert_eq!(copied.copied.unwrap().within, 2 * (32 << 10));
     }
 }
 
@@ -344,7 +344,7 @@ fn what_the_arenas_count_and_a_copy_has_not_is_in_its_bound() {
     let mut fake = heap(Shape::Two, 0);
     fake.put(ARENA + 0x48, &[17]);
     let copied = (WALKER.by_copy.unwrap())(&fake).pop().unwrap().unwrap();
-    assert_eq!((copied.live, copied.copied.unwrap().within), (LIVE, 2 * PAGE + 2 * (16 << 10)));
+    assert_eq!((copied.live, copied.copied.unwrap().within), (LIVE, 2 * PAGE + 2 * (32 << 10)));
     // More than 3 % of the active bytes.
     assert!(!copied.is_trusted(&fake.pages));
 }

@@ -48,8 +48,8 @@ fn of_map(memory: &dyn Memory, maps: &[PageMap]) -> Option<Walk> {
 fn structures(found: &Apart) -> Vec<Range<u64>> {
     let release = found.map.release;
     let from = |at: u64, bytes: u64| at..at.saturating_add(bytes);
-    let mut all = vec![found.map.root..found.map.end];
-    all.extend(found.pages.tables.iter().map(|table| from(*table, SLICE)));
+    let tables = found.pages.tables.iter().map(|table| from(*table, SLICE));
+    let mut all: Vec<Range<u64>> = std::iter::once(found.map.root..found.map.end).chain(tables).collect();
     all.extend(found.arenas.iter().map(|arena| from(arena.base, arena.own * SLICE)));
     for page in &found.pages.pages {
         all.push(from(page.at, release.page.bytes as u64));
