@@ -30,7 +30,7 @@ reading() {
          ($copy.taken_timestamp_seconds // 0), ($copy.copy_seconds // 0) * 1000000, ($copy.within_bytes // 0)] | map(tostring) | join(" ")'
 }
 
-echo '| allocator | program | copied, walked, not known | copy, us: median | most | off: median | most | said, ±: median | most | holds |'
+echo '| allocator | program | copied, walked, not known | two copies, us: median | most | off: median | most | said, ±: median | most | holds |'
 echo '|---|---|--:|--:|--:|--:|--:|--:|--:|--:|'
 for library in "${libraries[@]}"; do
     for case in ${CASES:-churn saw pass}; do
