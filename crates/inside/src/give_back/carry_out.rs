@@ -181,7 +181,9 @@ pub(super) fn the_function<'a>(
 ) -> Result<&'a CodeFunction, Refusal> {
     let found = functions.of(remedy);
     let files: BTreeSet<&str> = found.iter().map(|function| function.file.as_str()).collect();
-    if files.len() > 1 {
+    // Two builds with different prefixes are two allocators, in one file too.
+    let is_other = |one: &&&CodeFunction| remedy.other_prefix(&one.name).is_some();
+    if files.len() > 1 || found.len() > 1 && found.iter().any(|one| is_other(&one)) {
         let files = files.into_iter().collect::<Vec<_>>().join(" and ");
         return Err(Refusal::SeveralFunctions { pid, function: remedy.function, files });
     }

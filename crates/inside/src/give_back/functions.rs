@@ -1,5 +1,7 @@
 //! Functions of a process. In: what a search of its files has found. Out: those that are still there, by their names.
 
+use std::collections::BTreeSet;
+
 use allocanary_heap::Mapping;
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +32,11 @@ pub struct CodeFunctions {
     pub looked: Vec<String>,
 }
 
+/// The most functions of a file that may be an allocator's under an unusual name. The file may be hostile.
+const CANDIDATES: usize = 1000;
+/// The most prefixes of a file.
+const PREFIXES: usize = 16;
+
 /// Which functions are searched for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FunctionSearch {
@@ -48,14 +55,32 @@ impl FunctionSearch {
         FunctionSearch { names: remedy.names().collect(), endings: endings.unwrap_or_default(), to_borrow }
     }
 
-    /// The prefix of a name that has one of the endings: other functions with this prefix are of the same allocator.
-    pub fn prefix<'a>(&self, name: &'a str) -> Option<&'a str> {
-        self.endings.iter().find_map(|end| name.strip_suffix(end.as_str())).filter(|prefix| prefix.len() > 1)
+    /// The prefixes that have all endings among these names of one file: other functions with such a prefix are of the same allocator.
+    pub fn prefixes<'a>(&self, names: impl Iterator<Item = &'a str> + Clone) -> BTreeSet<&'a str> {
+        let Some((first, others)) = self.endings.split_first() else { return BTreeSet::new() };
+        let with = |end: &str| -> BTreeSet<&'a str> {
+            let prefixes = names.clone().filter_map(|name| name.strip_suffix(end)).filter(|prefix| prefix.len() > 1);
+            prefixes.take(CANDIDATES).collect()
+        };
+        let mut found = with(first);
+        others.iter().for_each(|end| {
+            let also = with(end);
+            found.retain(|prefix| also.contains(prefix));
+        });
+        found.into_iter().take(PREFIXES).collect()
     }
 
-    /// Whether a function of this name is searched for by its name.
-    pub fn has(&self, name: &str) -> bool {
-        self.names.iter().any(|one| one == name) || self.endings.iter().any(|end| name.ends_with(end.as_str()))
+    /// Whether a name has one of the endings.
+    pub fn ends_alike(&self, name: &str) -> bool {
+        self.endings.iter().any(|end| name.ends_with(end.as_str()))
+    }
+
+    /// Whether a function of this name is searched for by its name, in a file with these prefixes.
+    pub fn has(&self, name: &str, prefixes: &BTreeSet<&str>) -> bool {
+        self.names.iter().any(|one| one == name)
+            || prefixes
+                .iter()
+                .any(|prefix| name.strip_prefix(prefix).is_some_and(|rest| self.endings.iter().any(|end| end == rest)))
     }
 }
 
@@ -77,28 +102,27 @@ impl CodeFunctions {
 
     /// The functions that may be that of a remedy, each address once.
     pub fn of(&self, remedy: &ReleaseCall) -> Vec<&CodeFunction> {
-        let is_it =
-            |one: &&CodeFunction| remedy.names().any(|name| name == one.name) || self.prefix(remedy, one).is_some();
-        let mut found: Vec<&CodeFunction> = Vec::new();
-        for function in self.all.iter().filter(is_it) {
-            if found.iter().all(|known| known.at != function.at) {
-                found.push(function);
-            }
-        }
-        found
+        let others: BTreeSet<u64> = self.others(remedy).into_iter().map(|(function, _)| function.at).collect();
+        let is_it = |one: &&CodeFunction| remedy.names().any(|name| name == one.name) || others.contains(&one.at);
+        let mut known = BTreeSet::new();
+        self.all.iter().filter(is_it).filter(|one| known.insert(one.at)).collect()
     }
 
     /// The unusual prefixes of allocators' functions, each with its file.
     pub fn prefixes(&self) -> Vec<(&str, &str)> {
-        let of = |remedy| self.all.iter().filter_map(move |one| Some((self.prefix(remedy, one)?, one.file.as_str())));
+        let of = |remedy| self.others(remedy).into_iter().map(|(one, prefix)| (prefix, one.file.as_str()));
         remedy::all().flat_map(of).collect()
     }
 
-    /// The prefix of a function that is a remedy's under an unusual name: its file has the function beside it with the same prefix.
-    fn prefix<'a>(&self, remedy: &ReleaseCall, function: &'a CodeFunction) -> Option<&'a str> {
-        let prefix = remedy.other_prefix(&function.name)?;
-        let beside = format!("{prefix}{}", remedy.beside?);
-        self.all.iter().any(|one| one.file == function.file && one.name == beside).then_some(prefix)
+    /// The functions that are a remedy's under an unusual name, with their prefixes: their file has the function beside it with the same
+    /// prefix.
+    fn others(&self, remedy: &ReleaseCall) -> Vec<(&CodeFunction, &str)> {
+        let Some(beside) = remedy.beside else { return Vec::new() };
+        let of = |one: &'_ CodeFunction| Some((one.file.clone(), one.name.strip_suffix(beside)?.to_string()));
+        let known: BTreeSet<(String, String)> = self.all.iter().filter_map(of).collect();
+        let is_known = |file: &str, prefix: &str| known.contains(&(file.to_string(), prefix.to_string()));
+        let prefixed = self.all.iter().filter_map(|one| Some((one, remedy.other_prefix(&one.name)?)));
+        prefixed.filter(|(one, prefix)| is_known(&one.file, prefix)).take(CANDIDATES).collect()
     }
 }
 
@@ -143,8 +167,12 @@ mod tests {
         assert_eq!(found.of(jemalloc).iter().map(|one| one.at).collect::<Vec<_>>(), [1]);
         assert_eq!(found.prefixes(), [("duckdb_je_", "/duckdb.so")]);
         let search = FunctionSearch::of(jemalloc, false);
-        assert!(search.has("duckdb_je_mallctl") && search.has("_rjem_mallctl") && !search.has("mallctl_x"));
-        let collect = remedy::of("mimalloc").unwrap();
-        assert!(!FunctionSearch::of(collect, false).has("my_mi_collect"), "mimalloc has no prefix");
+        let names = ["duckdb_je_mallctl", "duckdb_je_mallctlbymib", "my_mallctl", "my_other"];
+        let prefixes = search.prefixes(names.into_iter());
+        assert_eq!(prefixes.iter().copied().collect::<Vec<_>>(), ["duckdb_je_"], "what stands alone is no allocator's");
+        let has = |name: &str| search.has(name, &prefixes);
+        assert!(has("duckdb_je_mallctl") && has("_rjem_mallctl") && !has("mallctl_x") && !has("my_mallctl"));
+        let collect = FunctionSearch::of(remedy::of("mimalloc").unwrap(), false);
+        assert!(collect.prefixes(["my_mi_collect"].into_iter()).is_empty(), "mimalloc has no prefix");
     }
 }

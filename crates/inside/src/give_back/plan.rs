@@ -23,7 +23,11 @@ pub fn plan(reading: &Reading) -> Vec<HeapPlan> {
         let known = heap.remedies.first().filter(|_| heap.sure != PartsCertainty::NotKnown);
         let forecast = known.map(|one| one.bytes);
         if forecast != Some(0) {
-            all.push(HeapPlan { remedy, forecast, at_most: known.is_some_and(|one| one.at_most) });
+            all.push(HeapPlan {
+                remedy,
+                forecast,
+                at_most: heap.copied.is_some() || known.is_some_and(|one| one.at_most),
+            });
         }
     }
     all.sort_by_key(|one| std::cmp::Reverse(one.forecast));

@@ -12,9 +12,10 @@ use allocanary_process::{ProcFile, ProcessFiles, text};
 pub use crate::give_back::functions::{CodeFunction, CodeFunctions, FunctionSearch};
 use crate::give_back::{Refusal, name_space};
 
-/// Whether a function is wanted.
-fn is_wanted(search: &FunctionSearch, name: &str) -> bool {
-    search.has(name) || search.to_borrow && is_for_borrowing(name)
+/// Whether a function is wanted, of a file with these prefixes. To borrow a thread, all code of an allocator has to be known.
+fn is_wanted(search: &FunctionSearch, name: &str, prefixes: &BTreeSet<&str>) -> bool {
+    let is_of_it = || prefixes.iter().any(|prefix| name.starts_with(prefix));
+    search.has(name, prefixes) || search.to_borrow && (is_for_borrowing(name) || is_of_it())
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -39,8 +40,8 @@ pub fn search_by(search: Search) {
 
 /// The most functions of a process that are taken. A name may be in each of its files.
 const MOST: usize = 100_000;
-/// The most prefixes of one file.
-const PREFIXES: usize = 16;
+/// The most functions of one file.
+const MOST_OF_FILE: usize = 20_000;
 
 impl CodeFunctions {
     /// The wanted functions of a process.
@@ -73,17 +74,17 @@ impl CodeFunctions {
                 let all = tables.flat_map(|table| elf.symbols(table).into_iter().flatten());
                 all.filter(|symbol| symbol.kind == SymbolKind::Function && symbol.is_defined)
             };
-            // To borrow a thread, all code of an allocator has to be known.
-            let prefixes: BTreeSet<&str> = symbols()
-                .filter_map(|symbol| wanted.prefix(symbol.name))
-                .filter(|_| wanted.to_borrow)
-                .take(PREFIXES)
-                .collect();
-            for symbol in symbols() {
-                let is_of_it = prefixes.iter().any(|prefix| symbol.name.starts_with(prefix));
-                if !is_of_it && !is_wanted(wanted, symbol.name) {
-                    continue;
+            let names: Vec<&str> = match wanted.endings.is_empty() {
+                true => Vec::new(),
+                false => symbols().map(|symbol| symbol.name).filter(|name| wanted.ends_alike(name)).collect(),
+            };
+            let prefixes = wanted.prefixes(names.iter().copied());
+            let mut left = MOST_OF_FILE;
+            for symbol in symbols().filter(|symbol| is_wanted(wanted, symbol.name, &prefixes)) {
+                if left == 0 {
+                    break;
                 }
+                left -= 1;
                 let base = mapping.from.wrapping_sub(lowest);
                 let at = base.wrapping_add(symbol.address);
                 let inside = |one: &Mapping| is_code(one) && (one.from..one.to).contains(&at);
