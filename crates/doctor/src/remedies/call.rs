@@ -10,7 +10,11 @@ use crate::subject::matters;
 /// The remedies. What gives too little is left out. A call that cannot be made is told too: who knows it would ask.
 pub(super) fn remedies(reading: &Reading, checks: &CallChecks) -> Vec<Remedy> {
     let known = |heap: &&Heap| heap.sure != PartsCertainty::NotKnown;
-    let forecast = |heap: &'_ Heap| heap.remedies.first().filter(|one| one.bytes > 0).cloned();
+    // Of a heap that changes too fast to be walked, what goes back has changed too.
+    let forecast = |heap: &'_ Heap| {
+        let one = heap.remedies.first().filter(|one| one.bytes > 0)?;
+        Some(RemedyForecast { at_most: one.at_most || heap.copied.is_some(), ..one.clone() })
+    };
     let all = reading.heaps.iter().filter(known).filter_map(|heap| Some((heap.allocator.as_str(), forecast(heap)?)));
     let is_refused = |(allocator, _): &(&str, RemedyForecast)| matches!(checks.of(allocator), CallCheck::Refused(_));
     let (refused, can): (Vec<_>, Vec<_>) = all.partition(is_refused);

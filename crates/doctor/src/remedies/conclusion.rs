@@ -21,12 +21,14 @@ pub fn conclusion(reading: &Reading, remedies: &[Remedy]) -> String {
             let why = if why.is_empty() { String::new() } else { format!(": {why}") };
             format!("{}{size} can go back, with {call}; this was not tried{why}.", up_to(first))
         }
-        (Gives::Exact { .. }, Who::OperatorNow, _) => {
+        (Gives::Exact { .. }, Who::OperatorNow, Some(_)) => {
             format!("{size} can go back now, with {call}{}.", left(reading, bytes))
         }
-        (_, Who::OperatorNow, _) => {
+        (_, Who::OperatorNow, Some(_)) => {
             format!("Up to {size} can go back now, with {call}; a part of it may stay{}.", left(reading, bytes))
         }
+        // What has no dry run is not promised for now.
+        (_, Who::OperatorNow, None) => format!("{}{size} can go back, with {call}.", up_to(first)),
         (_, who, _) => format!("{}{size} less {}: {}.", up_to(first), who.text().to_lowercase(), first.what),
     }
 }
@@ -111,6 +113,9 @@ fn nothing(reading: &Reading, remedies: &[Remedy]) -> String {
 
 /// Why memory is not known.
 fn why_unknown(reading: &Reading) -> &'static str {
+    if reading.heaps.iter().any(|heap| heap.copied.is_some()) {
+        return "are free or cached in a heap that changes too fast to be walked; `--freeze` divides it";
+    }
     let undivided =
         reading.heaps.iter().any(|heap| heap.sure == PartsCertainty::NotKnown) || !reading.undivided.is_empty();
     if undivided { "are in a heap that could not be divided" } else { "belong to no allocator that is known here" }

@@ -2,7 +2,7 @@
 
 use allocanary_text::units::OneDecimal;
 
-use super::runtime::{Runtime, area, mebibytes};
+use super::runtime::{Runtime, area, limit_mebibytes};
 use crate::flavour::Flavour;
 use crate::remedy::{Gives, PasteLine, Remedy, Who, variable};
 use crate::subject::Subject;
@@ -36,12 +36,12 @@ fn remedies(subject: &Subject, all: &mut Vec<Remedy>) {
             find_out: "`/debug/pprof/heap?debug=1` of the program: HeapIdle less HeapReleased is what Go keeps".into(),
         },
         evidence: format!(
-            "{} are Go's heap, which no allocator has. The line has this size as the limit. From Go 1.19.",
+            "{} are Go's heap, which no allocator has. The line has a quarter more as the limit. From Go 1.19.",
             OneDecimal(bytes)
         ),
         cost:
             "more collections near the limit, up to half of the processor time: choose more than the live objects need"
                 .into(),
-        lines: variable("GOMEMLIMIT", &format!("{}MiB", mebibytes(bytes))),
+        lines: variable("GOMEMLIMIT", &format!("{}MiB", limit_mebibytes(bytes))),
     });
 }

@@ -2,7 +2,7 @@
 
 use allocanary_text::units::OneDecimal;
 
-use super::runtime::{Runtime, added, area, has_library, is_program, mebibytes};
+use super::runtime::{Runtime, added, area, has_library, is_program, limit_mebibytes};
 use crate::remedy::{Gives, Remedy, Who, variable};
 use crate::subject::Subject;
 
@@ -20,13 +20,13 @@ fn remedies(subject: &Subject, all: &mut Vec<Remedy>) {
             find_out: "`process.memoryUsage()` in the program: heapTotal less heapUsed is what V8 keeps".into(),
         },
         evidence: format!(
-            "{} are V8's heap, which no allocator has. The line has this size in MiB as the limit.",
+            "{} are V8's heap, which no allocator has. The line has a quarter more, in MiB, as the limit.",
             OneDecimal(bytes)
         ),
         cost: "more collections; above the limit the process ends: choose more than its live objects need".into(),
         lines: variable(
             "NODE_OPTIONS",
-            &added(subject, "NODE_OPTIONS", &format!("--max-old-space-size={}", mebibytes(bytes))),
+            &added(subject, "NODE_OPTIONS", &format!("--max-old-space-size={}", limit_mebibytes(bytes))),
         ),
     });
 }

@@ -36,9 +36,9 @@ pub(super) fn free(subject: &Subject) -> Option<u64> {
     Some(subject.reading.parts().of(Part::Fragmentation)).filter(|bytes| subject.matters(*bytes))
 }
 
-/// Whole MiB, rounded up.
-pub(super) fn mebibytes(bytes: u64) -> u64 {
-    bytes.div_ceil(1 << 20)
+/// A limit in whole MiB: a quarter above the present size, since the program must be able to go on.
+pub(super) fn limit_mebibytes(bytes: u64) -> u64 {
+    bytes.saturating_add(bytes / 4).div_ceil(1 << 20)
 }
 
 /// The value of a variable, with options added to the existing ones.

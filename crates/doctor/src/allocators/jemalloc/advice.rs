@@ -79,7 +79,7 @@ pub(super) fn advise(&Case { at, variables, flavour, subject, seen }: &Case, con
     let has_them = is_built_in && seen.libraries.jemalloc_release().is_none_or(|release| release[0] >= 5);
     // A program may enable them itself, as Redis does.
     let run_already = meant.contains_key("background_thread") || seen.background_threads > 0;
-    let is_new = has_them && decays && !meant.contains_key("background_thread");
+    let is_new = has_them && !meant.contains_key("dirty_decay_ms") && !meant.contains_key("background_thread");
     if considered.background_thread && is_new && at.forks {
         for name in ["dirty_decay_ms", "muzzy_decay_ms"].into_iter().filter(|name| !meant.contains_key(*name)) {
             wanted.insert(name.into(), "0".into());
