@@ -50,7 +50,7 @@ fn in_memory(
         if is_late || left == 0 || wanted.iter().all(|one| one.holder.is_some()) {
             return;
         }
-        each_word(memory, root, &mut left, |at, word| {
+        each_word(memory, root, &mut left, until, |at, word| {
             let Some(index) = target(word) else { return };
             // A mapping that points into itself tells nothing.
             if wanted[index].holder.is_none() && target(at) != Some(index) {
@@ -61,14 +61,20 @@ fn in_memory(
 }
 
 /// Visits the words of a place that are resident: what is not there was never written.
-fn each_word(memory: &dyn Memory, root: &Root, left: &mut u64, mut visit: impl FnMut(u64, u64)) {
+fn each_word(
+    memory: &dyn Memory,
+    root: &Root,
+    left: &mut u64,
+    until: Option<Instant>,
+    mut visit: impl FnMut(u64, u64),
+) {
     if let Some(word) = root.word {
         visit(0, word);
     }
     let mut bytes = Vec::new();
     for run in memory.pages().within(root.from, root.to).filter(|run| run.state.is_resident()) {
         let mut at = run.from.next_multiple_of(8);
-        while at < run.to && *left > 0 {
+        while at < run.to && *left > 0 && until.is_none_or(|until| Instant::now() < until) {
             let end = run.to.min((at / PART + 1) * PART);
             bytes.resize((end - at) as usize / 8 * 8, 0);
             *left = left.saturating_sub(end - at);

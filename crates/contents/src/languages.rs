@@ -47,8 +47,10 @@ impl Languages {
             if found.cpp && found.rust {
                 break;
             }
-            if let Some(file) = module.open(open) {
-                found.add(&file);
+            match module.open(open) {
+                Some(file) => found.add(&file),
+                // What cannot be looked at may have any language.
+                None => found = Languages { cpp: true, rust: true },
             }
         }
         found

@@ -128,7 +128,8 @@ impl<'a> Elf<'a> {
         self.segments.iter().filter(is_code).find_map(|segment| {
             let (address, from) = (segment.p_vaddr(endian), segment.p_offset(endian));
             let within = place.checked_sub(from / PAGE * PAGE)?;
-            (within < from % PAGE + segment.p_filesz(endian)).then_some(address / PAGE * PAGE + within)
+            let end = segment.p_filesz(endian).checked_add(from % PAGE)?;
+            (address / PAGE * PAGE).checked_add(within).filter(|_| within < end)
         })
     }
 

@@ -77,7 +77,8 @@ pub fn named(path: &Path) -> io::Result<Opened> {
 fn followed(root: &OwnedFd, path: &str) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     match opened_below(root, path, flags, ResolveFlags::empty()) {
-        Err(Errno::NOSYS | Errno::PERM) => Ok(openat(root, path.trim_start_matches('/'), flags, Mode::empty())?),
+        // Without that call only a path without links is safe: links of /proc lead into other processes.
+        Err(Errno::NOSYS | Errno::PERM) => walked(root, path.trim_start_matches('/')),
         done => done?,
     }
 }
