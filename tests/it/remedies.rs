@@ -162,7 +162,7 @@ fn children_that_have_the_memory_are_told_of_and_give_back_together() {
     let first = said(&pid.to_string());
     let text = first.out.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
-        text.contains("Its 3 children have ") && text.contains(&format!("`allocanary {pid} --tree`")),
+        text.contains("The 3 processes below it have ") && text.contains(&format!("`allocanary {pid} --tree`")),
         "{}",
         first.out
     );

@@ -14,7 +14,7 @@ use crate::provenance::Provenance;
 /// The note with the highest RssAnon during the replay of a trace.
 pub const MOST_ANON: &str = "most_anon";
 
-/// The note with the highest resident heap until the program is idle. It can be compared with the `peak` of a run of the
+/// The note with the highest resident heap until the program is idle. It can be compared with the `peak_resident` of a run of the
 /// program.
 pub const HEAP_PEAK: &str = "heap_peak";
 

@@ -30,7 +30,7 @@ impl RowComparison {
         format!("{} of {}", self.figure(), self.key.title())
     }
 
-    /// `peak`, or `peak_resident.p90` of a quantile.
+    /// `peak_resident`, or `peak_resident.p90` of a quantile.
     pub fn figure(&self) -> String {
         figure(&self.metric, self.comparison.quantile)
     }

@@ -71,10 +71,10 @@ fn with(reading: &Reading, remedies: &[Remedy], seen: &Seen, look: &TerminalStyl
 /// Where most of the memory is, if the process's children have it.
 fn children(reading: &Reading, below: Descendants) -> Option<String> {
     let pid = reading.process.pid;
-    let noun = if below.count == 1 { "child has" } else { "children have" };
+    let noun = if below.count == 1 { "process below it has" } else { "processes below it have" };
     (below.resident > reading.resident).then(|| {
         format!(
-            "Its {} {noun} {}, shared pages counted in each: `allocanary {pid} --tree` reads all of them.",
+            "The {} {noun} {}, shared pages counted in each: `allocanary {pid} --tree` reads all of them.",
             below.count,
             Bytes(below.resident)
         )

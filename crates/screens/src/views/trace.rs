@@ -381,11 +381,18 @@ mod tests {
             "one_stack_in",
             "lost_calls",
             "lost_calls_without_chunk",
+            "different",
+            "nodes",
+            "modules",
             "cut_stacks",
             "broken_stacks",
             "stacks_without_room",
         ];
-        let document = json(&growing());
+        let mut info = growing();
+        info.stacks = Some(allocanary_trace::info::StackFigures::default());
+        info.header.marks = allocanary_trace::format::Marks { ready: Some(1), peak: Some(2), idle: Some(3) };
+        (info.header.window, info.header.end) = (1, Some(1));
+        let document = json(&info);
         fn numbers(value: &serde_json::Value, found: &mut Vec<String>) {
             match value {
                 serde_json::Value::Object(all) => all.iter().for_each(|(key, value)| {

@@ -33,17 +33,17 @@ pub fn print(flags: &DoorFlags, root: u32) -> Result<ExitCode> {
         _ => {
             let readings: Vec<Reading> = all.iter().map(|(reading, _)| reading.clone()).collect();
             let count = all.iter().filter(|(one, _)| one.process.executable == reading.process.executable).count();
-            let like = Alike { root, count, reclaimable: reclaimable(&all) };
+            let like = Alike { root, count, reclaimable: reclaimable(&all, &reading) };
             reports::tree(&readings, &look) + &door::of_one(&reading, &remedies, like, &look)
         }
     };
     terminal::print(text.as_bytes())
 }
 
-/// What the calls of all processes would give back.
-fn reclaimable(all: &[(Reading, Vec<Remedy>)]) -> u64 {
-    let calls =
-        all.iter().flat_map(|(_, remedies)| remedies).filter(|one| one.check.is_some() && one.refused().is_none());
+/// What the calls of all processes that run this program would give back.
+fn reclaimable(all: &[(Reading, Vec<Remedy>)], like: &Reading) -> u64 {
+    let alike = all.iter().filter(|(one, _)| one.process.executable == like.process.executable);
+    let calls = alike.flat_map(|(_, remedies)| remedies).filter(|one| one.check.is_some() && one.refused().is_none());
     calls.filter_map(|one| one.gives.bytes()).sum()
 }
 

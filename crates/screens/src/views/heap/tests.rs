@@ -34,10 +34,10 @@ fn children_that_have_more_are_told_of_with_the_line_that_reads_them() {
     };
     let said = of(3, 2 << 30);
     assert!(
-        said.contains("Its 3 children have 2.00 GiB, shared pages counted in each: `allocanary 812 --tree`"),
+        said.contains("The 3 processes below it have 2.00 GiB, shared pages counted in each: `allocanary 812 --tree`"),
         "{said}"
     );
-    assert!(of(1, 2 << 30).contains("Its 1 child has 2.00 GiB"));
+    assert!(of(1, 2 << 30).contains("The 1 process below it has 2.00 GiB"));
     assert!(!of(3, 1 << 20).contains("--tree"), "the process itself has more");
 }
 
