@@ -63,11 +63,26 @@ fn trouble(error: ProcessTrouble) -> Error {
     Error::Input(format!("give-back: {}", error.explained()))
 }
 
-/// Gives back once: forecast, question, calls, result.
-fn once(flags: &GiveBackFlags, reading: &Reading, limits: Limits) -> Result<ExitCode> {
+/// The heaps that would be asked.
+fn planned(reading: &Reading) -> Vec<HeapPlan> {
     let mut planned = plan(reading);
     planned.extend(by_function(reading, |remedy| has_function(reading.process.pid, remedy)));
-    let mut account = GiveBackAccount::of(reading, &planned, private::user());
+    planned
+}
+
+/// Gives back once: forecast, question, calls, result.
+fn once(flags: &GiveBackFlags, reading: &Reading, limits: Limits) -> Result<ExitCode> {
+    of_one(flags, reading, &planned(reading), limits).map(|(code, _)| code)
+}
+
+/// The same with these heaps, and its account.
+fn of_one(
+    flags: &GiveBackFlags,
+    reading: &Reading,
+    planned: &[HeapPlan],
+    limits: Limits,
+) -> Result<(ExitCode, GiveBackAccount)> {
+    let mut account = GiveBackAccount::of(reading, planned, private::user());
     let swapped = swapped(flags, reading);
     if flags.dry_run || planned.is_empty() {
         if !flags.json {
@@ -82,20 +97,20 @@ fn once(flags: &GiveBackFlags, reading: &Reading, limits: Limits) -> Result<Exit
         if !flags.json {
             others(reading)?;
         }
-        return Ok(ExitCode::from(if account.is_possible() { 0 } else { REFUSED }));
+        return Ok((ExitCode::from(if account.is_possible() { 0 } else { REFUSED }), account));
     }
     if !flags.json {
         terminal::print_plain(&account.expectation())?;
     }
     if let Some(reason) = swapped {
         account.calls.iter_mut().for_each(|call| call.error = Some(reason.clone()));
-        return tell(flags, &account);
+        return Ok((tell(flags, &account)?, account));
     }
     if !flags.yes && !confirmed()? {
-        return Ok(ExitCode::from(REFUSED));
+        return Ok((ExitCode::from(REFUSED), account));
     }
-    give_back(&mut account, reading, &planned, limits);
-    tell(flags, &account)
+    give_back(&mut account, reading, planned, limits);
+    Ok((tell(flags, &account)?, account))
 }
 
 /// Prints the other remedies, as `allocanary PROCESS` prints them.
