@@ -177,7 +177,7 @@ mod tests {
         use std::process::{Command, Stdio};
         // A shell forks for what stands in parentheses, and starts no program there.
         let mut shell = Command::new("sh");
-        shell.args(["-c", "(read line) <&0 & echo $!; wait"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        shell.args(["-c", "exec 3<&0; (read line <&3) & echo $!; wait"]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut shell = shell.spawn().unwrap();
         let mut line = String::new();
         BufReader::new(shell.stdout.take().unwrap()).read_line(&mut line).unwrap();

@@ -37,9 +37,14 @@ pub fn answer(reading: &Reading) -> String {
         _ => {}
     }
     let mut tenths: Vec<u64> = shown.iter().map(|(_, bytes)| scale.tenths(*bytes)).collect();
-    // The rest is what the shown numbers leave, so that the sentence adds up. If all were rounded up, the largest gives way.
-    let told: u64 = tenths.iter().sum();
-    tenths[0] -= told.saturating_sub(all).min(tenths[0]);
+    // The rest is what the shown numbers leave, so that the sentence adds up. If too many were rounded up, those give way that were most.
+    let mut told: u64 = tenths.iter().sum();
+    while told > all {
+        let rounded = |at: &usize| (i128::from(tenths[*at]) << scale.shift) - i128::from(shown[*at].1) * 10;
+        let Some(most) = (0..tenths.len()).filter(|at| tenths[*at] > 0).max_by_key(rounded) else { break };
+        tenths[most] -= 1;
+        told -= 1;
+    }
     let mut clauses: Vec<String> =
         shown.iter().zip(tenths).map(|((name, _), tenths)| format!("{} {name}", size(tenths))).collect();
     if let rest @ 1.. = all.saturating_sub(told) {

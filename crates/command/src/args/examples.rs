@@ -46,7 +46,8 @@ Words:
                 released, purged
   resident      memory that is in RAM: live + overhead + outside + unknown; of
                 a run, when it is idle
-  peak          the most resident memory until a run is idle
+  peak_resident the most resident memory until a run is idle
+  peak_anonymous of a replay: the most resident memory without files
   overhead      what an allocator has beyond live blocks: cached,
                 fragmentation, free_pages, lazy_free, metadata and padding
   outside       what is no allocator's: runtime, own_mappings, stacks, files

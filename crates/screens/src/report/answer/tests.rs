@@ -128,7 +128,7 @@ fn every_report_names_the_same_candidate_and_has_its_lines() {
 fn a_first_candidate_without_figures_is_not_kept() {
     let mut findings = drawn(&mut Rng::new(1), false);
     findings.sections[0].panels[0].lines[0].points[0].as_mut().unwrap().estimates.clear();
-    let said = "Nothing is proposed: own has no peak to compare with, since none of its runs succeeded.";
+    let said = "Nothing is proposed: own has no peak_resident to compare with, since none of its runs succeeded.";
     assert_eq!((sentences(&findings), pasted(&findings).len()), (vec![said.to_string()], 0));
 }
 

@@ -65,12 +65,12 @@ fn smaller_and_slower(within: &[&str]) -> Vec<Sample> {
 #[test]
 fn the_limits_of_a_run_are_those_of_every_report_of_its_rows() {
     let free = report(&smaller_and_slower(&[]), "table");
-    assert!(free.contains("To run with jemalloc (peak -50 % against own):"), "{free}");
+    assert!(free.contains("To run with jemalloc (peak_resident -50 % against own):"), "{free}");
     let limited = smaller_and_slower(&["wall=5%"]);
     let backwards: Vec<Sample> = [&limited[5..], &limited[..5]].concat();
     for rows in [limited, backwards] {
         let found = report(&rows, "table");
-        assert!(found.contains("Keep own: no candidate is clearly better in peak within wall=5%"), "{found}");
+        assert!(found.contains("Keep own: no candidate is clearly better in peak_resident within wall=5%"), "{found}");
     }
 }
 
@@ -84,7 +84,7 @@ fn a_limit_of_a_metric_that_no_row_has_is_named() {
 fn rows_with_different_limits_keep_to_each() {
     let (wide, narrow) = (smaller_and_slower(&["wall=50%"]), smaller_and_slower(&["wall=5%"]));
     let found = report(&wide, "table");
-    assert!(found.contains("To run with jemalloc (peak -50 % against own within wall=50%):"), "{found}");
+    assert!(found.contains("To run with jemalloc (peak_resident -50 % against own within wall=50%):"), "{found}");
     let both = report(&[wide, narrow].concat(), "table");
     assert!(both.contains("Keep own: ") && both.contains(" within wall=5%, wall=50%"), "{both}");
 }

@@ -453,7 +453,7 @@ fn the_figures_are_those_of_the_rows() {
     for line in [
         "\nwork,fake,1.2,threads,1,resident,bytes,3,42991616,,,524288,0,\n",
         "\nwork,fake,1.2,threads,1,resident_per_requested,ratio,3,2.05,,,",
-        "\nwork,fake,1.2,threads,1,peak,bytes,3,52428800,,,0,0,\n",
+        "\nwork,fake,1.2,threads,1,peak_resident,bytes,3,52428800,,,0,0,\n",
         "\nwork,fake,1.2,threads,1,throughput,1/s,3,2000,,,0,0,\n",
     ] {
         assert!(csv.contains(line), "{line}\n{csv}");
