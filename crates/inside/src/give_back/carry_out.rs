@@ -189,7 +189,11 @@ pub(super) fn the_function<'a>(
     }
     found.into_iter().next().ok_or_else(|| {
         let allocator = remedy.allocator.to_string();
-        Refusal::NoFunction { pid, allocator, function: remedy.function, looked: functions.looked.len() }
+        let looked = match functions.looked.as_slice() {
+            [one] => one.clone(),
+            all => format!("its {} files", all.len()),
+        };
+        Refusal::NoFunction { pid, allocator, function: remedy.function, looked }
     })
 }
 

@@ -22,7 +22,7 @@ pub enum Refusal {
     },
     /// The allocator has no call that can be found.
     #[error(
-        "process {pid}: wanted the function `{function}` of {allocator}, and found it in no symbol table of its {looked} files. The program is \
+        "process {pid}: wanted the function `{function}` of {allocator}, and found it in no symbol table of {looked}. The program is \
          linked statically, without that function or without symbols: have it make that call itself, or restart it with another setting \
          (`allocanary doctor {pid}` has lines)"
     )]
@@ -33,8 +33,8 @@ pub enum Refusal {
         allocator: String,
         /// The function.
         function: &'static str,
-        /// The number of files that were searched.
-        looked: usize,
+        /// How many files were searched, in words.
+        looked: String,
     },
     /// Two libraries have the allocator's function, and it is not known which one has the heap.
     #[error(
@@ -140,7 +140,7 @@ impl Refusal {
         match self {
             Refusal::State { state, instead, .. } => format!("{state}. {instead}"),
             Refusal::NoFunction { allocator, function, looked, .. } => {
-                format!("the function `{function}` of {allocator} is in no symbol table of its {looked} files")
+                format!("the function `{function}` of {allocator} is in no symbol table of {looked}")
             }
             Refusal::SeveralFunctions { function, files, .. } => {
                 format!("`{function}` is in {files}, and it is not known which of them has the heap")
