@@ -41,7 +41,7 @@ start() {
     done
     at=$work/$number port=$((here_port + number)) pid= others=
     # Another measurement would get this one's load.
-    if (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; then
+    if listening "$port"; then
         echo "port $port is taken: DOOR_PORT=NUMBER chooses other ports" >&2
         exit 1
     fi

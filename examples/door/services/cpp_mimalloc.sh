@@ -7,7 +7,7 @@ prepare() {
 serve() {
     env "${environment[@]}" "$built/arenas_mimalloc" "$port" "${flags[@]}" &
     pid=$!
-    listening
+    ready "$pid" listening "$port"
 }
 remedies() {
     cat <<'LIST'

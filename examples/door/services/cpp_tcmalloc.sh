@@ -7,7 +7,7 @@ prepare() {
 serve() {
     env "${environment[@]}" "$built/arenas_tcmalloc" "$port" "${flags[@]}" &
     pid=$!
-    listening
+    ready "$pid" listening "$port"
 }
 remedies() {
     cat <<'LIST'

@@ -7,7 +7,7 @@ prepare() {
 serve() {
     env "${environment[@]}" PYTHONDONTWRITEBYTECODE=1 "$built/venv/bin/python" "$here/analytics.py" "$library" "$port" &
     pid=$!
-    listening
+    ready "$pid" listening "$port"
 }
 burst() { load /request "$1" 16 24 4000 16000; }
 remedies() {

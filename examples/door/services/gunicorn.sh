@@ -4,7 +4,7 @@ serve() {
     (cd "$here" && exec env "${environment[@]}" PYTHONDONTWRITEBYTECODE=1 "$built/venv/bin/python" -m gunicorn wsgi_app:app \
         --workers 4 --threads 8 --bind "127.0.0.1:$port" --log-level warning "${flags[@]}") &
     pid=$!
-    listening
+    ready "$pid" listening "$port"
     while kill -0 "$pid" && [ "$(look | wc -l)" -lt 4 ]; do sleep 0.1; done
 }
 look() { pgrep -P "$pid"; }

@@ -21,7 +21,7 @@ listen all
 CONF
     env "${environment[@]}" haproxy -db -f "$at/haproxy.cfg" &
     pid=$!
-    listening
+    ready "$pid" listening "$port"
 }
 burst() {
     python3 - "$port" "$1" <<'PYTHON'

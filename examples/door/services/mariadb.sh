@@ -7,7 +7,7 @@ serve() {
         --innodb-flush-log-at-trx-commit=0 --innodb-buffer-pool-size=256M --max-heap-table-size=64M --tmp-table-size=64M \
         --sort-buffer-size=16M --thread-cache-size=64 "${flags[@]}" &
     pid=$!
-    listening || return
+    ready "$pid" listening "$port" || return
     ask <<'SQL'
 CREATE DATABASE door;
 CREATE TABLE door.orders (id INT PRIMARY KEY, day INT, text VARCHAR(250));

@@ -3,7 +3,7 @@ prepare() { command -v memcached >/dev/null || apt-get install -y memcached; }
 serve() {
     env "${environment[@]}" memcached -u nobody -l 127.0.0.1 -p "$port" -m 512 "${flags[@]}" &
     pid=$!
-    listening
+    ready "$pid" listening "$port"
 }
 burst() {
     python3 - "$port" "$1" <<'PYTHON'

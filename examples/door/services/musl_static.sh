@@ -6,7 +6,7 @@ prepare() {
 serve() {
     env "${environment[@]}" "$built/static" "$port" &
     pid=$!
-    listening
+    ready "$pid" listening "$port"
 }
 burst() { load /request "$1" 32 500 500 8000 fresh; }
 remedies() {

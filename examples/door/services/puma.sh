@@ -3,7 +3,7 @@ prepare() { command -v puma >/dev/null || apt-get install -y puma; }
 serve() {
     env "${environment[@]}" puma --bind "tcp://127.0.0.1:$port" --threads 16:16 --quiet "${flags[@]}" "$here/config.ru" &
     pid=$!
-    listening
+    ready "$pid" listening "$port"
 }
 burst() { load /request "$1" 16 300 1000 8000; }
 remedies() {

@@ -3,5 +3,5 @@
 serve() {
     env ARROW_DEFAULT_MEMORY_POOL=jemalloc "${environment[@]}" PYTHONDONTWRITEBYTECODE=1 "$built/venv/bin/python" "$here/analytics.py" pyarrow "$port" &
     pid=$!
-    listening
+    ready "$pid" listening "$port"
 }

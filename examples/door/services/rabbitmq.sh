@@ -11,7 +11,7 @@ serve() {
         RABBITMQ_MNESIA_BASE="$at/data" RABBITMQ_LOG_BASE="$at" RABBITMQ_ENABLED_PLUGINS_FILE="$at/plugins" RABBITMQ_CONF_ENV_FILE="$at/none" \
         ERL_EPMD_PORT=$((port + 600)) "${environment[@]}" "$(ls -d /usr/lib/rabbitmq/lib/*/sbin/rabbitmq-server)" "${flags[@]}" &
     pid=$!
-    listening
+    ready "$pid" listening "$port"
 }
 look() { pgrep -P "$pid" beam || echo "$pid"; }
 burst() {

@@ -10,7 +10,7 @@ sub vcl_backend_response { set beresp.ttl = 8s; set beresp.grace = 0s; set beres
 CONF
     env "${environment[@]}" varnishd -F -n "$at/varnish" -a "127.0.0.1:$port" -T none -f "$at/all.vcl" -s malloc,512m "${flags[@]}" &
     pid=$!
-    listening
+    ready "$pid" listening "$port"
 }
 look() { pgrep -P "$pid"; }
 burst() { load /request "$1" 32 2000 10 1000; }
