@@ -1,7 +1,7 @@
 //! What each block is, by what proves itself in it. In: the copy, the blocks, the roots. Out: a kind for each block.
 //!
 //! 1. What has a type's information at its beginning says its name ([`cpp`]).
-//! 2. A container that something holds proves the blocks that it has ([`owners`]), and a node proves itself by its neighbours ([`nodes`]).
+//! 2. A node proves itself by its neighbours ([`nodes`]), and a container that something holds proves the blocks that it has ([`owners`]).
 //! 3. The rest is told by its content alone ([`content`]): text, pointers, zeroes. That is no type, and is not called one.
 //!
 //! What only the shape proves is of a language that the process has ([`crate::languages`]).
@@ -40,9 +40,12 @@ impl Kinds {
             python::mark(heap, types, &mut kinds);
         }
         cpp::mark(heap, &mut kinds);
+        if heap.languages.cpp {
+            nodes::mark_trees(heap, &mut kinds);
+        }
         owners::mark(heap, &mut kinds);
         if heap.languages.cpp {
-            nodes::mark(heap, &mut kinds);
+            nodes::mark_lists(heap, &mut kinds);
         }
         if heap.languages.rust {
             btree::mark(heap, &mut kinds);

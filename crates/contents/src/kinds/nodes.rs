@@ -7,18 +7,24 @@
 use super::heap::TypedBlocks;
 use super::table::Kinds;
 
-/// Gives nodes their kinds.
-pub fn mark(heap: &TypedBlocks, kinds: &mut Kinds) {
+/// Gives nodes of trees their kinds. Their parents and children prove more than three words of a container do: in a node of libc++ the
+/// parent, the colour and a small key are now and then those of a `std::string`.
+pub fn mark_trees(heap: &TypedBlocks, kinds: &mut Kinds) {
     let tree = kinds.named("std::map or std::set node", false);
+    mark(heap, kinds, tree, |index, at, bytes| bytes >= 40 && is_tree_node(heap, index, at));
+}
+
+/// Gives nodes of lists their kinds.
+pub fn mark_lists(heap: &TypedBlocks, kinds: &mut Kinds) {
     let list = kinds.named("std::list node", true);
+    mark(heap, kinds, list, |index, at, bytes| bytes >= 24 && is_list_node(heap, index, at));
+}
+
+/// Gives a kind to all blocks without one that have a shape, by number, address and bytes.
+fn mark(heap: &TypedBlocks, kinds: &mut Kinds, kind: u32, is: impl Fn(u32, u64, u64) -> bool) {
     for (index, block) in heap.blocks.iter() {
-        if kinds.has(index) {
-            continue;
-        }
-        if block.bytes >= 40 && is_tree_node(heap, index, block.at) {
-            kinds.set(index, tree);
-        } else if block.bytes >= 24 && is_list_node(heap, index, block.at) {
-            kinds.set(index, list);
+        if !kinds.has(index) && is(index, block.at, block.bytes) {
+            kinds.set(index, kind);
         }
     }
 }

@@ -43,6 +43,18 @@ fn a_tree_proves_itself_by_its_parents_and_children() {
     );
 }
 
+#[test]
+fn a_parent_a_colour_and_a_key_are_no_string() {
+    let header = GLOBALS + 64;
+    // In libc++. The parent's first byte is zero, as the end of an empty text.
+    let found = of(5, |made| {
+        made.put(header, &[block(0)]);
+        made.put(block(0), &[block(4), 0, header, 1, 60]);
+        made.put(block(4), &[0, 0, block(0), 0, 50]);
+    });
+    assert_eq!([&found[0], &found[4]], ["std::map or std::set node"; 2]);
+}
+
 /// In words of C programs, and of interpreters, each of these shapes occurs.
 #[test]
 fn a_process_has_the_containers_of_its_languages_only() {
