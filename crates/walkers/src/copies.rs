@@ -43,7 +43,7 @@ pub struct Steadiest<T> {
     pub at: usize,
     /// What was read.
     pub read: T,
-    /// When both copies were made, and how many live bytes may be wrong.
+    /// When the copy was made, how long that took, and how many live bytes may be wrong.
     pub moment: CopyMoment,
 }
 
@@ -117,7 +117,7 @@ impl<'a> Copies<'a> {
         let (changed, at, read) = best?;
         let moment = CopyMoment {
             taken: self.all[at].taken.duration_since(UNIX_EPOCH).unwrap_or_default().as_micros() as u64,
-            took: took(at).as_micros() as u64,
+            took: (self.all[at].ended - self.all[at].begun).as_micros() as u64,
             within: changed.saturating_add(self.in_calls),
         };
         Some(Steadiest { at, read, moment })
