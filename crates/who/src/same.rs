@@ -22,6 +22,9 @@ pub struct SiteKey {
     pub line: u32,
 }
 
+/// The number of marks.
+const ROUNDS: usize = 6;
+
 /// A mark of a site.
 type Mark = [String; 4];
 
@@ -43,7 +46,7 @@ impl SiteKey {
     }
 
     /// Its marks, the surest first.
-    fn marks(&self) -> [Option<Mark>; 5] {
+    fn marks(&self) -> [Option<Mark>; ROUNDS] {
         let mark = |parts: [&str; 4]| Some(parts.map(String::from));
         let place = match &self.function {
             Some(of) => {
@@ -53,10 +56,19 @@ impl SiteKey {
         };
         let exact = mark([&self.module, &self.build_id, &place, ""]);
         if self.is_address() {
-            return [exact, None, None, None, None];
+            return [exact, None, None, None, None, None];
         }
+        // Only one of the two has debug information.
+        let without = mark([&self.module, &self.name, "", "without a file"]);
         let Some(FunctionId { path, file, .. }) = self.function.as_ref().filter(|_| self.line == 0) else {
-            return [exact, None, None, mark([&self.module, &self.name, "", ""]), mark(["", &self.name, "", ""])];
+            return [
+                exact,
+                None,
+                None,
+                mark([&self.module, &self.name, "", ""]),
+                mark(["", &self.name, "", ""]),
+                without,
+            ];
         };
         // The folder in which a version was built may have another name.
         let short = file.rsplit('/').next().unwrap_or_default();
@@ -65,8 +77,8 @@ impl SiteKey {
             mark([&self.module, path, file, ""]),
             mark([&self.module, path, short, "short"]),
             mark(["", path, short, "short"]),
-            // Only one of the two has debug information.
             file.is_empty().then(|| [String::new(), self.name.clone(), String::new(), String::new()]),
+            without,
         ]
     }
 }
@@ -77,7 +89,8 @@ pub fn pairs(old: &[SiteKey], new: &[SiteKey]) -> Vec<Option<usize>> {
     let (of_old, of_new) = (marks(old), marks(new));
     let mut out: Vec<Option<usize>> = vec![None; new.len()];
     let mut is_free = vec![true; old.len()];
-    for round in 0..5 {
+    let has_file = |key: &SiteKey| key.function.as_ref().is_some_and(|of| !of.file.is_empty());
+    for round in 0..ROUNDS {
         let mut alike: HashMap<&Mark, (Vec<usize>, Vec<usize>)> = HashMap::new();
         for at in (0..old.len()).filter(|at| is_free[*at]) {
             of_old[at][round].iter().for_each(|mark| alike.entry(mark).or_default().0.push(at));
@@ -86,7 +99,9 @@ pub fn pairs(old: &[SiteKey], new: &[SiteKey]) -> Vec<Option<usize>> {
             of_new[at][round].iter().for_each(|mark| alike.entry(mark).or_default().1.push(at));
         }
         for (before, now) in alike.into_values() {
-            if let ([before], [now]) = (&before[..], &now[..]) {
+            if let ([before], [now]) = (&before[..], &now[..])
+                && (round + 1 < ROUNDS || has_file(&old[*before]) != has_file(&new[*now]))
+            {
                 out[*now] = Some(*before);
                 is_free[*before] = false;
             }
@@ -151,6 +166,18 @@ mod tests {
         // Two lambdas of a function, and a third one before them.
         let lambda = |line, build| key("f::{lambda}", "app", build, "/v1/a.cc", line);
         assert_eq!(pairs(&[lambda(1, "1"), lambda(2, "1")], &[lambda(2, "2"), lambda(3, "2")]), [None, None]);
+    }
+
+    #[test]
+    fn a_build_without_debug_information_has_the_same_functions() {
+        let with = key("load", "app", "1", "/v1/a.c", 7);
+        let without = key("load", "app", "2", "", 0);
+        let id = FunctionId { path: "load".into(), address: 16, ..FunctionId::default() };
+        let symbol = SiteKey { function: Some(id), ..without.clone() };
+        assert_eq!(pairs(std::slice::from_ref(&with), &[without]), [Some(0)]);
+        assert_eq!(pairs(&[symbol], std::slice::from_ref(&with)), [Some(0)]);
+        let other = key("load", "app", "2", "/v2/b.c", 7);
+        assert_eq!(pairs(&[with], &[other]), [None], "both have a file, and it is another one");
     }
 
     #[test]
