@@ -134,6 +134,12 @@ mod tests {
     use crate::invented::stacks;
 
     /// The schema's rule for references: texts, functions, mappings and locations have numbers that exist, none twice.
+    /// The profile of `/bin/none`.
+    fn written(stacks: &Stacks, of: &[OfStack], notes: &[String]) -> Vec<u8> {
+        let (mut names, folding) = (FrameNames::of(stacks), Folding::default());
+        pprof("/bin/none", stacks, of, &mut names, &folding, ProfileSource::Trace, notes).unwrap()
+    }
+
     #[test]
     fn every_reference_resolves() {
         use std::collections::HashSet;
@@ -146,16 +152,7 @@ mod tests {
             ids.iter().map(|id| OfStack { stack: *id, pinned: 9, ..OfStack::default() }).collect();
         of.push(OfStack { stack: 0, allocated: (u64::MAX, u64::MAX), ..OfStack::default() });
         let notes = ["The table was full.".to_string()];
-        let packed = pprof(
-            "/bin/none",
-            &stacks,
-            &of,
-            &mut FrameNames::of(&stacks),
-            &Folding::default(),
-            ProfileSource::Trace,
-            &notes,
-        )
-        .unwrap();
+        let packed = written(&stacks, &of, &notes);
         let mut bytes = Vec::new();
         flate2::read::GzDecoder::new(&packed[..]).read_to_end(&mut bytes).unwrap();
         let profile = PprofProfile::decode(&bytes[..]).unwrap();
@@ -241,16 +238,7 @@ mod tests {
             OfStack { stack: ids[1], allocated: (4, 4000), live: (2, 2000), pinned: 3 << 20 },
             OfStack { stack: 0, allocated: (1, 8), live: (1, 8), pinned: 1 << 20 },
         ];
-        let bytes = pprof(
-            "/bin/none",
-            &stacks,
-            &of,
-            &mut FrameNames::of(&stacks),
-            &Folding::default(),
-            ProfileSource::Trace,
-            &[],
-        )
-        .unwrap();
+        let bytes = written(&stacks, &of, &[]);
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("profile.pb.gz");
         std::fs::write(&file, bytes).unwrap();
