@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use allocanary_text::units::{Bytes, OneDecimal, Unit, show_duration};
+use allocanary_text::units::{Bytes, OneDecimal, OneUnit, Unit, show_duration};
 
 use crate::rows::{PartRow, rows};
 use crate::{CopyMoment, Heap, Part, PartsCertainty, Reading};
@@ -20,7 +20,7 @@ const CHECKS: usize = 4;
 
 /// The sentence, without its period: `65.9 MiB resident: 43.7 MiB free pages, 16.3 MiB fragmentation, 4.5 MiB live, 1.4 MiB rest (program)`.
 pub fn answer(reading: &Reading) -> String {
-    let scale = Scale::of(reading.resident);
+    let scale = OneUnit::of(reading.resident);
     let size = |tenths: u64| scale.text(tenths);
     let all = scale.tenths(reading.resident);
     let mut rows = joined(reading);
@@ -40,7 +40,7 @@ pub fn answer(reading: &Reading) -> String {
     // The rest is what the shown numbers leave, so that the sentence adds up. If too many were rounded up, those give way that were most.
     let mut told: u64 = tenths.iter().sum();
     while told > all {
-        let rounded = |at: &usize| (i128::from(tenths[*at]) << scale.shift) - i128::from(shown[*at].1) * 10;
+        let rounded = |at: &usize| (i128::from(scale.bytes(tenths[*at]))) - i128::from(shown[*at].1);
         let Some(most) = (0..tenths.len()).filter(|at| tenths[*at] > 0).max_by_key(rounded) else { break };
         tenths[most] -= 1;
         told -= 1;
@@ -100,32 +100,6 @@ fn held(reading: &Reading) -> String {
         Some(((holder, bytes), all)) if bytes * 20 >= all * 19 => format!(" (held by {holder})"),
         Some(((holder, bytes), all)) if bytes * 2 >= all => format!(" ({} of it held by {holder})", OneDecimal(bytes)),
         _ => String::new(),
-    }
-}
-
-/// One unit for all numbers of a sentence, so that they can be added up.
-struct Scale {
-    name: &'static str,
-    shift: u32,
-}
-
-impl Scale {
-    fn of(most: u64) -> Scale {
-        let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
-        let (name, shift) = units.into_iter().find(|(_, shift)| most >> shift > 0).unwrap_or(("B", 0));
-        Scale { name, shift }
-    }
-
-    /// Tenths of the unit, rounded.
-    fn tenths(&self, bytes: u64) -> u64 {
-        ((u128::from(bytes) * 10 + (1 << self.shift >> 1)) >> self.shift) as u64
-    }
-
-    fn text(&self, tenths: u64) -> String {
-        if self.shift == 0 {
-            return format!("{} B", tenths / 10);
-        }
-        format!("{}.{} {}", tenths / 10, tenths % 10, self.name)
     }
 }
 

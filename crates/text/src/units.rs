@@ -20,13 +20,41 @@ pub struct OneDecimal(pub u64);
 
 impl fmt::Display for OneDecimal {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unit = OneUnit::of(self.0);
+        out.pad(&unit.text(unit.tenths(self.0)))
+    }
+}
+
+/// One unit for all amounts of a sentence, in tenths, so that they can be added up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OneUnit {
+    name: &'static str,
+    shift: u32,
+}
+
+impl OneUnit {
+    /// That of the largest amount.
+    pub fn of(most: u64) -> OneUnit {
         let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
-        match units.into_iter().find(|(_, shift)| self.0 >> shift > 0) {
-            Some((unit, shift)) => {
-                let tenths = (u128::from(self.0) * 10 + (1 << shift >> 1)) >> shift;
-                out.pad(&format!("{}.{} {unit}", tenths / 10, tenths % 10))
-            }
-            None => out.pad(&format!("{} B", self.0)),
+        let (name, shift) = units.into_iter().find(|(_, shift)| most >> shift > 0).unwrap_or(("B", 0));
+        OneUnit { name, shift }
+    }
+
+    /// Tenths of the unit, rounded.
+    pub fn tenths(self, bytes: u64) -> u64 {
+        ((u128::from(bytes) * 10 + (1 << self.shift >> 1)) >> self.shift) as u64
+    }
+
+    /// The bytes of so many tenths.
+    pub fn bytes(self, tenths: u64) -> u64 {
+        ((u128::from(tenths) << self.shift) / 10) as u64
+    }
+
+    /// So many tenths, as `43.7 MiB`.
+    pub fn text(self, tenths: u64) -> String {
+        match self.shift {
+            0 => format!("{} {}", tenths / 10, self.name),
+            _ => format!("{}.{} {}", tenths / 10, tenths % 10, self.name),
         }
     }
 }
@@ -169,6 +197,14 @@ pub fn show_time(since_1970: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn amounts_beside_each_other_have_one_decimal() {
+        let shown = [0, 1023, 1024, 43_725_000, (1 << 30) - 1, 1 << 30].map(|bytes| OneDecimal(bytes).to_string());
+        assert_eq!(shown, ["0 B", "1023 B", "1.0 KiB", "41.7 MiB", "1024.0 MiB", "1.0 GiB"]);
+        let unit = OneUnit::of(100 << 20);
+        assert_eq!((unit.tenths(unit.bytes(437)), unit.text(unit.tenths(21 << 10))), (437, "0.0 MiB".into()));
+    }
 
     #[test]
     fn values_are_shown_with_three_digits_and_a_unit() {
