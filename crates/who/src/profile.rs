@@ -133,13 +133,13 @@ mod tests {
     use super::*;
     use crate::invented::stacks;
 
-    /// The schema's rule for references: texts, functions, mappings and locations have numbers that exist, none twice.
     /// The profile of `/bin/none`.
     fn written(stacks: &Stacks, of: &[OfStack], notes: &[String]) -> Vec<u8> {
         let (mut names, folding) = (FrameNames::of(stacks), Folding::default());
         pprof("/bin/none", stacks, of, &mut names, &folding, ProfileSource::Trace, notes).unwrap()
     }
 
+    /// The schema's rule for references: texts, functions, mappings and locations have numbers that exist, none twice.
     #[test]
     fn every_reference_resolves() {
         use std::collections::HashSet;
