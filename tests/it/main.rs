@@ -8,7 +8,6 @@ mod binaries;
 mod bounded;
 mod build;
 mod bursts;
-mod busy;
 mod damaged;
 mod doctor;
 mod fake;

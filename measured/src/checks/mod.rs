@@ -1,6 +1,7 @@
 //! The checks. A new one is a file here and a line in [`ALL`].
 
 mod anatomy;
+mod busy;
 mod crowd;
 mod divided;
 mod give_back;
@@ -29,5 +30,6 @@ pub const ALL: &[&Check] = &[
     &crowd::CHECK,
     &give_back::CHECK,
     &growing::CHECK,
+    &busy::CHECK,
     &waits::CHECK,
 ];
