@@ -170,7 +170,8 @@ pub const COMPARE_EXAMPLES: &str = "\
 Examples:
   allocanary compare main.jsonl branch.jsonl
   allocanary compare main.jsonl branch.jsonl --gate resident=5% --gate throughput=10%
-  allocanary compare main.jsonl branch.jsonl --gate peak_resident=5% --gate peak_resident.p90=10%
+  allocanary compare main.jsonl branch.jsonl --gate peak_resident=5% \\
+    --gate peak_resident.p90=10%
 
 Verdicts:
   better, worse   a statistically significant difference of more than 2 %
@@ -505,9 +506,9 @@ Examples:
   allocanary replay service.trace --pace 1   keep idle gaps: decay acts by time
 
 The figures are anonymous and peak_anonymous: resident memory that no file
-backs, when idle and at its most. It is mostly the allocator's; the replay's own part is
-small (METHOD.md). The first replay writes .NAME.HASH.replay next to the trace,
-16 bytes for each call. Later ones read it. It can be deleted. Where that
+backs, when idle and at its most. It is mostly the allocator's; the replay's own
+part is small (METHOD.md). The first replay writes .NAME.HASH.replay next to the
+trace, 16 bytes for each call. Later ones read it. It can be deleted. Where that
 folder cannot be written, it is in ~/.cache/allocanary. A study can use the
 trace as well: --workloads replay:trace=/path/to/service.trace,pace=1";
 
