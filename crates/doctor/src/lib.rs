@@ -12,6 +12,7 @@
 
 pub mod advice;
 mod allocators;
+mod call_check;
 mod contract;
 pub mod defaults;
 pub mod diagnosis;

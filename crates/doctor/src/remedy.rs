@@ -7,7 +7,7 @@ use allocanary_facts::paste;
 use allocanary_text::units::OneDecimal;
 use serde::{Deserialize, Serialize};
 
-use crate::remedies::CallCheck;
+use crate::call_check::CallCheck;
 
 /// A remedy: something that a person can do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

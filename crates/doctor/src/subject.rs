@@ -32,6 +32,6 @@ impl Subject<'_> {
 }
 
 /// Whether this many bytes of a process are worth a remedy.
-pub(crate) fn matters(reading: &Reading, bytes: u64) -> bool {
+pub fn matters(reading: &Reading, bytes: u64) -> bool {
     bytes > 0 && bytes.saturating_mul(LEAST) >= reading.resident
 }

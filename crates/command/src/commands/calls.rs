@@ -1,6 +1,6 @@
 //! Whether the calls that give memory back can be made, without stopping a thread. In: a reading. Out: what was found for each heap.
 
-use allocanary_doctor::remedies::{CallCheck, CallChecks, is_worth};
+use allocanary_doctor::remedies::{CallCheck, CallChecks, matters};
 use allocanary_heap::Reading;
 use allocanary_inside::give_back::check;
 use allocanary_inside::give_back::plan::plan;
@@ -13,7 +13,7 @@ pub fn checked(reading: &Reading) -> CallChecks {
     // One line makes the calls of all heaps, so that the sum counts.
     let planned = plan(reading);
     let sum = planned.iter().filter_map(|one| one.forecast).sum();
-    for one in planned.into_iter().filter(|one| is_worth(reading, sum) && one.forecast.is_some()) {
+    for one in planned.into_iter().filter(|one| matters(reading, sum) && one.forecast.is_some()) {
         let found = match (in_swap(reading), check(pid, one.remedy)) {
             (_, Err(refusal)) => CallCheck::Refused(refusal.reason()),
             (Some(why), _) => CallCheck::Refused(why),

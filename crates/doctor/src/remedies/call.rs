@@ -3,7 +3,7 @@
 
 use allocanary_heap::{Heap, PartsCertainty, Reading, RemedyForecast};
 
-use super::{CallCheck, CallChecks};
+use crate::call_check::{CallCheck, CallChecks};
 use crate::remedy::{Gives, PasteLine, Remedy, Who};
 use crate::subject::matters;
 

@@ -3,7 +3,7 @@
 use allocanary_heap::{Heap, Part, PartsCertainty, Reading, Sort};
 use allocanary_text::units::OneDecimal;
 
-use super::CallCheck;
+use crate::call_check::CallCheck;
 use crate::remedy::{Gives, Remedy, Who};
 
 /// Free pages that no call reaches are told of if they have at least one part in this many of the resident bytes.

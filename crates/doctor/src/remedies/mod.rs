@@ -3,7 +3,6 @@
 //! words.
 
 mod call;
-mod checked;
 mod conclusion;
 mod study;
 
@@ -14,10 +13,11 @@ use crate::contract::Case;
 use crate::judgement::Advice;
 use crate::process::ProcessFacts;
 use crate::runtimes;
-use crate::subject::{Subject, matters};
+use crate::subject::Subject;
 
+pub use crate::call_check::{CallCheck, CallChecks};
 pub use crate::remedy::{Gives, PasteLine, Remedy, Who};
-pub use checked::{CallCheck, CallChecks};
+pub use crate::subject::matters;
 pub use conclusion::conclusion;
 
 /// Every remedy that gives something here, or whose gain has to be found out. Without a process (a saved reading), only the remedies
@@ -36,11 +36,6 @@ pub fn remedies(reading: &Reading, process: Option<&ProcessFacts>, checks: &Call
     // then those for the next start.
     all.sort_by_key(Remedy::rank);
     all
-}
-
-/// Whether this many bytes are worth a remedy.
-pub fn is_worth(reading: &Reading, bytes: u64) -> bool {
-    matters(reading, bytes)
 }
 
 /// The remedies by settings of the allocators.
