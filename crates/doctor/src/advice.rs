@@ -109,6 +109,15 @@ mod tests {
             [0, 0, 1, 1],
             "without background threads before 5"
         );
+        let forking = crate::host::Surroundings { forks: true, ..at.clone() };
+        let forks = |variables: &[(&str, &str)]| {
+            let set = variables.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+            let all = advice(&forking, &set, Some(&[Flavour::PlainJemalloc]), &c(1, 0));
+            all.iter().flat_map(Advice::environment).collect::<Vec<String>>()
+        };
+        assert_eq!(forks(&[]), ["MALLOC_CONF=dirty_decay_ms:0,muzzy_decay_ms:0"]);
+        let own = forks(&[("MALLOC_CONF", "dirty_decay_ms:5000")]);
+        assert!(own.is_empty(), "the user's decay stays, and no thread is advised: {own:?}");
         let mut quota = at.clone();
         quota.cpus.quota_milli = Some(1000);
         let glibc = |threads| advice(&quota, &Variables::new(), Some(&[Flavour::Glibc]), &c(threads, 0)).len();

@@ -79,18 +79,21 @@ pub(super) fn advise(&Case { at, variables, flavour, subject, seen }: &Case, con
     let has_them = is_built_in && seen.libraries.jemalloc_release().is_none_or(|release| release[0] >= 5);
     // A program may enable them itself, as Redis does.
     let run_already = meant.contains_key("background_thread") || seen.background_threads > 0;
-    let is_new = has_them && !meant.contains_key("dirty_decay_ms") && !meant.contains_key("background_thread");
-    if considered.background_thread && is_new && at.forks {
-        for name in ["dirty_decay_ms", "muzzy_decay_ms"].into_iter().filter(|name| !meant.contains_key(*name)) {
-            wanted.insert(name.into(), "0".into());
-            install.push(format!("{name} = 0"));
+    let is_advised = considered.background_thread && has_them && decays && !run_already;
+    if is_advised && at.forks {
+        // A decay that the user has set stays.
+        if !meant.contains_key("dirty_decay_ms") {
+            for name in ["dirty_decay_ms", "muzzy_decay_ms"].into_iter().filter(|name| !meant.contains_key(*name)) {
+                wanted.insert(name.into(), "0".into());
+                install.push(format!("{name} = 0"));
+            }
+            reasons.push(
+                "dirty_decay_ms: 0 gives freed pages back at once. The program forks, and a thread of jemalloc that would give them back \
+                 does not survive a fork"
+                    .into(),
+            );
         }
-        reasons.push(
-            "dirty_decay_ms and muzzy_decay_ms 0: freed pages go back at once. The program forks, and a thread of jemalloc that would give \
-             them back does not survive a fork"
-                .into(),
-        );
-    } else if considered.background_thread && has_them && decays && !run_already {
+    } else if is_advised {
         wanted.insert("background_thread".into(), "true".into());
         install.push("background_thread = true".to_string());
         reasons.push(
