@@ -346,6 +346,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_allocator_that_holds_most_is_named_if_malloc_is_another_one() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/heap-after.json");
+        let mut reading: Reading = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+        assert_eq!(holds_most(&reading, Flavour::Glibc), None);
+        let mut second = reading.heaps[0].clone();
+        (second.allocator, second.resident) = ("mimalloc".into(), 9 * second.resident);
+        reading.heaps.push(second);
+        let said = holds_most(&reading, Flavour::Glibc).unwrap();
+        assert!(said.starts_with("mimalloc has 7.5 GiB of the 8.4 GiB in heaps"), "{said}");
+    }
+
+    #[test]
     fn a_sentence_says_where_the_most_is() {
         let of = |[program, stacks, heap, other]: [u64; 4]| {
             let parts = Mappings { program, stacks, heap, other, ..Mappings::default() };

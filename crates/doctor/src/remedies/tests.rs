@@ -62,6 +62,31 @@ fn a_call_that_cannot_be_made_is_last_has_no_line_and_says_why() {
 }
 
 #[test]
+fn arenas_of_threads_that_have_ended_are_fewer_at_the_next_start_and_nobody_waits() {
+    let reading = reading("after");
+    let mut process = process(Some(1000));
+    process.seen.threads = Some(1);
+    let all = remedies(&reading, Some(&process), &passed());
+    assert_eq!(ids(&all), ["give-back", "arena_max", "record"], "{all:?}");
+    assert!(all[1].evidence.starts_with("Now it has 14, and the process may use 1 processor."), "{}", all[1].evidence);
+}
+
+#[test]
+fn free_pages_of_mimalloc_have_a_setting_unless_it_is_set() {
+    let mut reading = reading("after");
+    reading.heaps[0].allocator = "mimalloc".into();
+    let mut process = process(None);
+    process.identity.main.flavour = Flavour::Named("mimalloc");
+    let lines = |process: &ProcessFacts| {
+        let all = remedies(&reading, Some(process), &passed());
+        all.into_iter().find(|one| one.id == "purge_delay").map(|one| one.lines[0].text.clone())
+    };
+    assert_eq!(lines(&process).as_deref(), Some("MIMALLOC_PURGE_DELAY=0"));
+    process.variables.insert("MIMALLOC_PURGE_DELAY".into(), "10".into());
+    assert_eq!(lines(&process), None);
+}
+
+#[test]
 fn a_program_without_a_loader_is_not_told_to_be_recorded() {
     let reading = reading("after");
     let lines = |process: &ProcessFacts| {
