@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST = 64, ENTRIES = 1 << 19, SLOTS = 1 << 16 };
+enum { MOST = 64, ENTRIES = 1 << 22, SLOTS = 1 << 16 };
 
 // After each call of the allocator: when it was, and the live bytes of the thread.
 struct entry { uint64_t time; int64_t live; };

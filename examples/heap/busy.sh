@@ -1,51 +1,48 @@
-#!/bin/bash
-# The table of docs/heap.md of busy programs. It compares the live bytes that `allocanary heap` shows with those that the program had at the
-# moment of the copy, by its own count. The program has 16 threads, which do nothing but allocate and free.
+#!/usr/bin/env bash
+# Busy programs: compares the live bytes that `allocanary heap` shows with those that the program had at the moment of the copy, by its own
+# count. The program has 16 threads, which do nothing but allocate and free.
 # Usage: examples/heap/busy.sh [FOLDER of allocanary and its preloads [NAME=LIBRARY...]]. Needs jq and a C compiler. Without libraries:
 # Debian's jemalloc and mimalloc, and the preloads of both. READINGS=20, THREADS=16, MEBIBYTES=100 and CASES="churn saw pass" can be set.
-set -u
-built=${1:-target/release}
-[ $# -gt 0 ] && shift
+set -euo pipefail
+. "$(dirname "$0")/../lib.sh"
+needs cc jq
+locate "${1:-}"
+[ $# = 0 ] || shift
 libraries=("$@")
-cd "$(dirname "$0")/../.." || exit 2
-built=$(realpath "$built")
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cc -O1 -pthread -o "$folder/busy" examples/heap/busy.c || exit 2
-if [ ${#libraries[@]} -eq 0 ]; then
+cc -O1 -pthread -o "$work/busy" "$here/busy.c"
+if [ ${#libraries[@]} = 0 ]; then
     for library in libjemalloc.so.2 libmimalloc.so.2.0; do
-        path=$(ls /usr/lib/*/$library 2>/dev/null | head -1)
+        path=$(find /usr/lib -name "$library" 2>/dev/null | head -1)
         if [ -n "$path" ]; then libraries+=("$library of Debian=$path"); else echo "left out: $library is not installed" >&2; fi
     done
-    libraries+=("preload-jemalloc=$built/preload-jemalloc" "preload-mimalloc=$built/preload-mimalloc")
+    libraries+=("preload-jemalloc=$bin/preload-jemalloc" "preload-mimalloc=$bin/preload-mimalloc")
 fi
 
-ask() { echo "$1" >&"${busy[1]}"; read -r answer <&"${busy[0]}"; }
 # Of all heaps: live bytes, how they are known, and of a copy: when, how long (us), and within how many bytes.
-reading() {
-    "$built/allocanary" heap "$pid" --json 2>/dev/null | jq -r '
+sums() {
+    reading "$pid" | jq -r '
         (.undivided // [] | length) as $undivided | ([.heaps[] | .copied // empty] | first) as $copy |
         [([.heaps[] | .allocated_bytes] | add // 0),
          (if $undivided > 0 or any(.heaps[]; .sure == "not_known") then "not_known" elif $copy then "copied" else "walked" end),
          ($copy.taken_timestamp_seconds // 0), ($copy.copy_seconds // 0) * 1000000, ($copy.within_bytes // 0)] | map(tostring) | join(" ")'
 }
 
-echo '| allocator | program | copied, walked, not known | two copies, us: median | most | off: median | most | said, ±: median | most | holds |'
+echo '| allocator | program | copied, walked, not known | copy, us: median | most | off: median | most | said, ±: median | most | holds |'
 echo '|---|---|--:|--:|--:|--:|--:|--:|--:|--:|'
 for library in "${libraries[@]}"; do
     for case in ${CASES:-churn saw pass}; do
-        coproc busy { LD_PRELOAD=${library#*=} exec "$folder/busy" "$case" "${THREADS:-16}" "${MEBIBYTES:-100}"; }
-        pid=$busy_PID
-        read -r answer <&"${busy[0]}" || { echo "left out: ${library%%=*} did not start" >&2; continue; }
+        converse env LD_PRELOAD="${library#*=}" "$work/busy" "$case" "${THREADS:-16}" "${MEBIBYTES:-100}" ||
+            { echo "left out: ${library%%=*} did not start" >&2; continue; }
         # What the C library itself has, and the threads' first blocks, are not in the program's count.
-        read -r own _ <<<"$(reading)"
+        read -r own _ <<<"$(sums)"
         lines=()
         for ((time = 0; time < ${READINGS:-20}; time++)); do
             ask busy
             sleep 0.3
-            read -r found how taken took within <<<"$(reading)"
+            read -r found how taken took within <<<"$(sums)"
             ask still
-            [ "$how" = copied ] && ask "at $(awk -v at="$taken" -v us="$took" 'BEGIN { printf "%.6f", at + us / 2e6 }')"
+            # A copy counts for the moment at which it ended.
+            [ "$how" != copied ] || ask "at $(awk -v at="$taken" -v us="$took" 'BEGIN { printf "%.6f", at + us / 1e6 }')"
             lines+=("$how $((found - own)) ${answer#live=} $took $within")
         done
         printf '%s\n' "${lines[@]}" | awk -v name="${library%%=*}" -v program="$case" '
@@ -64,7 +61,7 @@ for library in "${libraries[@]}"; do
                 printf "| %s | %s | %d, %d, %d | %d | %d | %.2f %% | %.2f %% | %.2f %% | %.2f %% | %d of %d |\n", name, program, copied,
                     others["walked"], others["not_known"], took[middle], took[count], off[middle], off[count], said[middle], said[count], holds, count
             }'
-        exec {busy[1]}>&-
-        wait "$pid" 2>/dev/null
+        exec 8>&- 9<&-
+        end "$pid"
     done
 done
