@@ -194,6 +194,20 @@ fn linked(program: &ProgramFile, own: Flavour, how: &str) -> Option<String> {
     is_linked.then(|| format!("{path} has {} linked in ({how}): a preload would serve its C code only", own.name()))
 }
 
+/// Why a library cannot be loaded into programs of this machine, as far as its file says; `None` if it can. A file that ends too early
+/// would end each program that loads it, by SIGBUS.
+pub fn damage(library: &Path) -> Option<String> {
+    let file = match open(library) {
+        Ok(file) => file,
+        Err(error) => return Some(error.to_string()),
+    };
+    let Some(needs) = needs_of(&file).filter(is_ours) else {
+        return Some(format!("no ELF library of this machine ({})", std::env::consts::ARCH));
+    };
+    let bytes = file.file.metadata().map_or(0, |meta| meta.len());
+    (bytes < needs.end).then(|| format!("{bytes} bytes, and what is loaded needs {}", needs.end))
+}
+
 /// The libraries that the loader would map, in its order.
 fn libraries(program: &Path, needs: Needs) -> Vec<ProgramFile> {
     let mut left = LOADED.saturating_sub(needs.loaded);

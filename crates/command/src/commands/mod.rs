@@ -17,6 +17,7 @@ pub mod heap;
 pub mod here;
 pub mod kube;
 mod left;
+mod library;
 pub mod list;
 pub mod man;
 mod measure;

@@ -1,16 +1,15 @@
 //! `allocanary preload`: prints where an allocator's library is, and the lines that load it into an unchanged program.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
-use super::terminal;
+use super::{library, terminal};
 use crate::args::PreloadFlags;
 use crate::given;
 use allocanary_facts::paste::{dockerfile, kubernetes, shell, systemd};
 use allocanary_facts::{our, our_names};
 use allocanary_rows::error::{Error, Result};
 use allocanary_screens::report::paste::FOLDER;
-use allocanary_study::session::place;
 
 /// The preload that only takes samples.
 const PROFILE: &str = "profile";
@@ -18,6 +17,7 @@ const PROFILE: &str = "profile";
 /// Prints the place and the lines.
 pub fn run(flags: &PreloadFlags) -> Result<ExitCode> {
     let name = &flags.allocator;
+    let wanted_by = format!("preload {name}");
     let check = |table| {
         let wrong = |(part, wanted)| Error::Input(format!("preload {name}: --settings: `{part}`: {wanted}"));
         given::check_settings(&flags.settings, table).map_err(wrong)
@@ -25,7 +25,7 @@ pub fn run(flags: &PreloadFlags) -> Result<ExitCode> {
     // This preload leaves the program its own allocator.
     if name == PROFILE {
         check(None)?;
-        return terminal::print(page(name, &library(name)?, &flags.settings).as_bytes());
+        return terminal::print(page(name, &library::for_loader(name, &wanted_by, &[])?, &flags.settings).as_bytes());
     }
     let (_, ours) = our(name).filter(|(_, ours)| ours.is_built).ok_or_else(|| {
         Error::Input(format!(
@@ -34,22 +34,7 @@ pub fn run(flags: &PreloadFlags) -> Result<ExitCode> {
         ))
     })?;
     check(Some(&ours.in_preload))?;
-    terminal::print(page(name, &library(name)?, &flags.settings).as_bytes())
-}
-
-/// The library of this command. It is built if cargo has started the command from its sources.
-pub fn library(name: &str) -> Result<PathBuf> {
-    let library = place::folder()?.join(format!("preload-{name}"));
-    if !library.exists() {
-        super::cells::build_missing()?;
-    }
-    if library.exists() {
-        return Ok(library);
-    }
-    Err(Error::Input(format!(
-        "preload {name}: wanted {}, found no such file: install allocanary again, by its package or by `cargo install`",
-        library.display()
-    )))
+    terminal::print(page(name, &library::for_loader(name, &wanted_by, &[])?, &flags.settings).as_bytes())
 }
 
 /// The printed page.

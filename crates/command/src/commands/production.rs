@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::{preload, terminal};
+use super::{library, terminal};
 use allocanary_rows::error::{Error, Result};
 use allocanary_screens::report::production::{DeployTarget, ProductionChange};
 use allocanary_study::session::StudyFiles;
@@ -33,7 +33,7 @@ pub fn write(place: DeployTarget, change: Option<ProductionChange>, folder: &Pat
         return Ok(());
     };
     let change = if change.needs_library() && place != DeployTarget::Rust {
-        let library = preload::library(&change.candidate.name)?;
+        let library = library::find(&change.candidate.name, &flag, &[])?;
         change.with_library(&library)
     } else {
         change

@@ -28,6 +28,8 @@ pub struct Needs {
     pub not_usual: bool,
     /// The size of the parts that are loaded, in bytes.
     pub loaded: u64,
+    /// Where the last loaded part ends in the file.
+    pub end: u64,
 }
 
 /// The kernel starts no program with a longer table of program headers.
@@ -78,6 +80,7 @@ pub fn needs(at: impl Fn(u64, usize) -> Vec<u8>) -> Option<Needs> {
     let parts: Vec<Part> = headers.chunks_exact(HEADER).filter_map(Part::of).collect();
     let loaded: Vec<&Part> = parts.iter().filter(|part| part.kind == PT_LOAD).collect();
     found.loaded = loaded.iter().fold(0, |sum: u64, part| sum.saturating_add(part.length));
+    found.end = loaded.iter().map(|part| part.from.saturating_add(part.length)).max().unwrap_or(0);
     if let Some(part) = parts.iter().find(|part| part.kind == PT_INTERP) {
         let path = at(part.from, usize::try_from(part.length).map_or(TEXT, |length| length.min(TEXT)));
         found.interpreter = text(&path).map(PathBuf::from);

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use crate::commands::cells;
+use crate::commands::library;
 use allocanary_doctor::VariableEffect;
 use allocanary_doctor::installed::{self, Installed};
 use allocanary_doctor::own_variable;
@@ -129,7 +129,7 @@ pub fn prover<'a>(
     folders: &[PathBuf],
 ) -> Result<Option<PathBuf>> {
     match allocators.find(|name| others.contains_key(*name)) {
-        Some(name) => preload("prove", name, &search(folders)?).map(Some),
+        Some(name) => library::for_loader("prove", &candidate(name), folders).map(Some),
         None => Ok(None),
     }
 }
@@ -227,38 +227,13 @@ pub fn libraries<'a>(
     allocators: impl Iterator<Item = &'a str>,
     folders: &[PathBuf],
 ) -> Result<BTreeMap<String, PathBuf>> {
-    let folders = search(folders)?;
     let ours = allocators.filter(|name| our(name).is_some());
-    ours.map(|name| Ok((name.to_string(), preload(name, name, &folders)?))).collect()
+    ours.map(|name| Ok((name.to_string(), library::for_loader(name, &candidate(name), folders)?))).collect()
 }
 
-/// Where our libraries are: in these folders, and in the command's.
-fn search(folders: &[PathBuf]) -> Result<Vec<PathBuf>> {
-    Ok(folders.iter().cloned().chain([place::folder()?]).collect())
-}
-
-/// The library `preload-NAME`, for a candidate of this allocator.
-fn preload(name: &str, allocator: &str, folders: &[PathBuf]) -> Result<PathBuf> {
-    let find = || folders.iter().map(|folder| folder.join(format!("preload-{name}"))).find(|path| path.is_file());
-    let found = match find() {
-        Some(found) => found,
-        None => {
-            cells::build_missing()?;
-            find().ok_or_else(|| {
-                Error::Cell(format!(
-                    "candidate `{allocator}`: wanted preload-{name} in {}, found no such file: install allocanary again, by its \
-                     package or by `cargo install`; --cells names another folder",
-                    folders.iter().map(|folder| folder.display().to_string()).collect::<Vec<_>>().join(" or ")
-                ))
-            })?
-        }
-    };
-    let found = found.canonicalize().unwrap_or(found);
-    if found.display().to_string().contains([' ', ':']) {
-        let found = found.display();
-        return Err(Error::Cell(format!("{found}: LD_PRELOAD cannot name a path with a space or a colon: move it")));
-    }
-    Ok(found)
+/// What an error about a candidate's library begins with.
+fn candidate(name: &str) -> String {
+    format!("candidate `{name}`")
 }
 
 #[cfg(test)]
