@@ -17,12 +17,12 @@ use std::time::Duration;
 
 use self::traces::{fresh_folder, largest, tell, traces_of};
 use super::run::only_study;
-use super::terminal;
+use super::{library, terminal};
 use crate::args::RecordFlags;
 use allocanary_doctor::program::StartableProgram;
 use allocanary_rows::error::{Error, Result};
 use allocanary_study::program::signal_name;
-use allocanary_study::session::{StudyFile, place};
+use allocanary_study::session::StudyFile;
 use allocanary_sys::sys;
 use allocanary_text::paste::CommandLine;
 use allocanary_text::units::{parse_bytes, parse_duration};
@@ -44,10 +44,10 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
     let limit = parse_bytes(&flags.max_size).filter(|bytes| *bytes >= 64 << 10);
     let wanted = || Error::Input(format!("--max-size: wanted 64KiB or more, such as 1GiB, found `{}`", flags.max_size));
     let limit = limit.ok_or_else(wanted)?;
-    let preload = preload()?;
     if let Some(pid) = flags.attach.or(flags.detach) {
-        return attached::run(flags, pid, limit, &preload);
+        return attached::run(flags, pid, limit, &library::find("record", "record", &[])?);
     }
+    let preload = library::for_loader("record", "record", &[])?;
     let study = study(flags)?;
     let checked = study.clone().check()?;
     let program = study.program.clone().unwrap_or_default();
@@ -161,17 +161,4 @@ fn study(flags: &RecordFlags) -> Result<StudyFile> {
     let candidates = flags.candidates.clone().or(file.candidates.clone()).unwrap_or_else(verify::candidates);
     let repeats = flags.repeats.or(file.repeats).or(Some(REPEATS));
     Ok(StudyFile { program: Some(program), run_timeout, candidates: Some(candidates), repeats, ..file })
-}
-
-/// The recording preload.
-fn preload() -> Result<PathBuf> {
-    let preload = place::folder()?.join("preload-record");
-    if preload.exists() {
-        return Ok(preload);
-    }
-    let path = preload.display();
-    Err(Error::Input(format!(
-        "{path}: not found: install allocanary again, by its package or by `cargo install`; in its sources `cargo build --release \
-         --bins` builds it"
-    )))
 }

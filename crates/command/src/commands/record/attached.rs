@@ -32,7 +32,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Records a process for some time, or takes out a recorder that another command has left in it.
 pub fn run(flags: &RecordFlags, pid: u32, limit: u64, preload: &Path) -> Result<ExitCode> {
     let refused = |refusal: Refusal| Error::Input(refusal.to_string());
-    let preload = &preload.canonicalize().map_err(|error| Error::file(preload, "finding the recorder", error))?;
     if flags.detach.is_some() {
         let reply = end(&AttachedRecorder::found(pid, preload).map_err(refused)?).map_err(refused)?;
         terminal::tell(format_args!("process {pid}: {}", put_back(&reply)));

@@ -22,7 +22,6 @@ use allocanary_study::builds::releases::{Release, find, releases};
 use allocanary_study::program::Other;
 use allocanary_study::program::huge_pages;
 use allocanary_study::program::runtimes;
-use allocanary_study::session::place;
 
 /// The job of all candidates. Its duration is set after the first run.
 fn job() -> WorkloadDescription {
