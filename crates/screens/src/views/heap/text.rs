@@ -51,9 +51,15 @@ pub fn headline(reading: &Reading, remedies: &[Remedy]) -> String {
 /// `process 812, redis-server, 4 threads, runs for 2 min 5 s`.
 pub fn subject(reading: &Reading) -> String {
     let process = &reading.process;
-    let age = show_duration(process.age(reading.taken / 1000));
+    let age = process.age(reading.taken / 1000);
+    // The kernel counts in hundredths of a second.
+    let age = if age < Duration::from_millis(10) {
+        "has just started".into()
+    } else {
+        format!("runs for {}", show_duration(age))
+    };
     let threads = if process.threads == 1 { "1 thread".into() } else { format!("{} threads", process.threads) };
-    format!("process {}, {}, {threads}, runs for {age}", process.pid, process.name.harmless())
+    format!("process {}, {}, {threads}, {age}", process.pid, process.name.harmless())
 }
 
 fn parts(reading: &Reading, look: &TerminalStyle) -> String {
