@@ -70,6 +70,12 @@ impl ProcessTrouble {
     /// Says what a process is that is there and has no memory. For the user, at the end: callers distinguish [`ProcessTrouble::Gone`].
     pub fn explained(self) -> ProcessTrouble {
         let ProcessTrouble::Gone(pid) = self else { return self };
+        // Of each process that lives.
+        if Stat::of(std::process::id()).is_err() {
+            return ProcessTrouble::Told(format!(
+                "process {pid}: wanted /proc, found none that has this command: mount it (mount -t proc proc /proc)"
+            ));
+        }
         let text = Stat::of(pid).ok().and_then(|stat| without_memory(&stat));
         text.map_or(ProcessTrouble::Gone(pid), ProcessTrouble::Told)
     }
