@@ -472,7 +472,7 @@ macro_rules! __preload {
     ) => {
         #[allow(clippy::missing_safety_doc, missing_docs)]
         mod __preload {
-            use ::core::ffi::{c_char, c_int, c_long, c_void};
+            use ::core::ffi::{c_char, c_int, c_long, c_uint, c_void};
 
             $crate::__own!($counted, $malloc, $calloc, $realloc, $free, $memalign);
 
@@ -591,3 +591,5 @@ macro_rules! __preload {
         }
     };
 }
+                fn usleep(micros: c_uint) -> c_int = $crate::waits::sleeps::usleep(micros);
+                fn sleep(seconds: c_uint) -> c_uint = $crate::waits::sleeps::sleep(seconds);

@@ -139,6 +139,7 @@ static int by_nanosleep(int ms, int what, int after) {
     else CHECK(left.tv_sec == 99);
     return answer(n);
 }
+static int by_usleep(int ms, int what, int after) { return answer(usleep(ms * 1000)); }
 static int by_clock_nanosleep(int ms, int what, int after) {
     struct timespec t = of(ms), left = {99, 99};
     int64_t since = now();
@@ -265,6 +266,7 @@ int main(void) {
     run("select", by_select, 15);
     run("pselect", by_pselect, 15);
     run("nanosleep", by_nanosleep, 2 | 8);
+    run("usleep", by_usleep, 2 | 8);
     run("clock_nanosleep", by_clock_nanosleep, 2 | 8);
     run("clock_nanosleep until", by_clock_nanosleep_until, 2 | 8);
     run("sem_wait", by_sem_wait, 3 | 4);
@@ -292,6 +294,20 @@ int main(void) {
         pthread_join(second, NULL);
         CHECK(handled == 1);
     }
+
+    // An interrupted sleep returns the whole seconds that are left, in both parts. A full one keeps errno.
+    wait_name = "sleep";
+    for (int part = 0; part < 2; part++) {
+        struct job signal = {SIGNAL, part ? 250 : 20, 1};
+        pthread_t first;
+        over = 0;
+        pthread_create(&first, NULL, other, &signal);
+        CHECK(sleep(60) >= 30 && errno == EINTR);
+        over = 1;
+        pthread_join(first, NULL);
+    }
+    errno = 7;
+    CHECK(sleep(0) == 0 && sleep(1) == 0 && errno == 7);
 
     // Wrong arguments give the same errors as without the preload.
     wait_name = "wrong";

@@ -1,6 +1,6 @@
-//! Sleeps. In: nanosleep, clock_nanosleep. Out: the C library's answers.
+//! Sleeps. In: nanosleep, clock_nanosleep, usleep, sleep. Out: the C library's answers.
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_uint};
 
 use libc::{clockid_t, timespec};
 
@@ -43,6 +43,32 @@ pub unsafe fn nanosleep(wanted: *const timespec, left: *mut timespec) -> c_int {
     tell(left, until.left().unwrap_or(0));
     raw::set_errno(if slept == 0 { libc::EINTR } else { errno });
     -1
+}
+
+/// C's `usleep`. The C library's own calls its `nanosleep` without asking this one.
+///
+/// # Safety
+///
+/// As C's.
+pub unsafe fn usleep(micros: c_uint) -> c_int {
+    // SAFETY: a whole structure, and nobody wants to know what is left.
+    unsafe { nanosleep(&timespec(Nanos::from(micros) * 1000), std::ptr::null_mut()) }
+}
+
+/// C's `sleep`, which returns the whole seconds that are left.
+///
+/// # Safety
+///
+/// As C's.
+pub unsafe fn sleep(seconds: c_uint) -> c_uint {
+    let wanted = timespec { tv_sec: libc::time_t::from(seconds), tv_nsec: 0 };
+    let (errno, mut left) = (raw::errno(), wanted);
+    // SAFETY: whole structures.
+    if unsafe { nanosleep(&wanted, &mut left) } != 0 {
+        return left.tv_sec.try_into().unwrap_or(seconds);
+    }
+    raw::set_errno(errno);
+    0
 }
 
 /// C's `clock_nanosleep`, which returns the error number.
