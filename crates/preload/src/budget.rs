@@ -11,15 +11,16 @@ use crate::line::JsonLine;
 use crate::this::This;
 use crate::{handlers, raw, sandbox};
 
-/// Turns the budget on, in the constructor. Returns whether the budget works with this allocator; if not, nothing is turned on.
+/// Turns the budget on, in the constructor. Returns whether the budget works with this allocator; if not, nothing is turned on. An
+/// allocator that tells what threads allocate tells it after the fact: its entries announce large blocks that grow.
 pub(crate) fn turn_on(this: &'static This, source: LimitSource) -> bool {
     handlers::learn();
-    let counts = || match this.count {
-        Some(count) => {
-            count();
-            true
+    let counts = || {
+        let works = !this.is_direct || this.allocator.each_chunk(budget::chunk(), at_chunk).is_ok();
+        if works {
+            (this.count)();
         }
-        None => this.allocator.each_chunk(budget::chunk(), at_chunk).is_ok(),
+        works
     };
     // SAFETY: this is the only call; the constructor makes it.
     unsafe { budget::turn_on(MemoryBudget { allocator: this.allocator, source, outside, say }, counts) }
@@ -29,6 +30,13 @@ pub(crate) fn turn_on(this: &'static This, source: LimitSource) -> bool {
 pub(crate) fn at_chunk(bytes: u64, more: u64) {
     if !sandbox::is_entered() {
         budget::at_chunk(bytes, more);
+    }
+}
+
+/// The calling thread is about to use a block of `more` bytes.
+pub(crate) fn before_block(more: u64) {
+    if !sandbox::is_entered() {
+        budget::before_block(more);
     }
 }
 

@@ -186,6 +186,13 @@ pub const fn is_large(size: usize) -> bool {
     size as u64 >= LARGE
 }
 
+/// Announces a block of this size, all of which is about to be used: it is copied.
+#[cold]
+#[inline(never)]
+pub fn announce(size: usize) {
+    budget::before_block(size as u64);
+}
+
 /// Counts the growth of a block from `usable` bytes to `size`, which [is large](is_large). Only the additional bytes
 /// count.
 #[cold]

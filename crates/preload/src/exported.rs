@@ -11,7 +11,7 @@ macro_rules! preload {
         $crate::__preload!(
             counted, "system", $build, $crate::__private::System, $crate::__private::facts::system::IN_PRELOAD, ::core::option::Option::None,
             ("__libc_malloc", "__libc_calloc", "__libc_realloc", "__libc_free", "__libc_memalign"),
-            $crate::family::glibc_usable_size, || ()
+            $crate::family::glibc_usable_size, $crate::family::glibc_grows_in_place, || ()
         );
         // glibc's second names, such as `__libc_malloc`, are not exported: they are the functions above.
     };
@@ -30,7 +30,7 @@ macro_rules! preload {
                 }
                 _rjem_malloc_usable_size
             },
-            || (),
+            $crate::family::never_in_place, || (),
             $crate::__second_names! {}
         );
     };
@@ -46,6 +46,7 @@ macro_rules! preload {
                 }
                 mi_malloc_usable_size
             },
+            $crate::family::never_in_place,
             {
                 fn begin() {
                     unsafe extern "C" {
@@ -199,7 +200,7 @@ macro_rules! __own {
             mod real {
                 $crate::__real!($malloc, $calloc, $realloc, $free, $memalign);
             }
-            use super::usable_size;
+            use super::{announce, usable_size};
             use $crate::counted::{Entries, MallocFunctions};
 
             static ENTRIES: Entries = Entries::new(MallocFunctions {
@@ -320,7 +321,10 @@ macro_rules! __profiled_functions {
         unsafe extern "C" fn slow_realloc(block: *mut c_void, size: usize) -> *mut c_void {
             if $crate::counted::is_large(size) {
                 // SAFETY: as above. A null pointer has 0 bytes.
-                $crate::counted::credit(unsafe { usable_size(block) }.min(size));
+                unsafe {
+                    announce(block, size);
+                    $crate::counted::credit(usable_size(block).min(size));
+                }
             }
             let is_sampled = $crate::counted::add(size) && $crate::counted::at_event(size);
             // SAFETY: as above.
@@ -356,10 +360,34 @@ macro_rules! __profiled_functions {
 #[macro_export]
 macro_rules! __count_functions {
     (direct) => {
-        pub const COUNT: ::core::option::Option<fn()> = ::core::option::Option::None;
+        pub const IS_DIRECT: bool = true;
+        pub fn count() {
+            // SAFETY: the constructor calls it, before there is a second thread.
+            unsafe { ENTRIES.set(MallocFunctions { realloc: announced_realloc, ..*ENTRIES.get() }) }
+        }
+
+        // SAFETY, for each function below: the caller keeps C's contract of that name, which is passed on as it is.
+
+        unsafe extern "C" fn announced_realloc(block: *mut c_void, size: usize) -> *mut c_void {
+            if $crate::counted::is_large(size) {
+                // SAFETY: as above.
+                return unsafe { large_realloc(block, size) };
+            }
+            // SAFETY: as above.
+            unsafe { real::realloc(block, size) }
+        }
+        #[cold]
+        #[inline(never)]
+        unsafe extern "C" fn large_realloc(block: *mut c_void, size: usize) -> *mut c_void {
+            // SAFETY: as above.
+            unsafe { announce(block, size) };
+            // SAFETY: as above.
+            unsafe { real::realloc(block, size) }
+        }
     };
     (counted) => {
-        pub const COUNT: ::core::option::Option<fn()> = ::core::option::Option::Some(|| {
+        pub const IS_DIRECT: bool = false;
+        pub fn count() {
             // SAFETY: the constructor calls it, before there is a second thread.
             unsafe {
                 ENTRIES.set(MallocFunctions {
@@ -370,7 +398,7 @@ macro_rules! __count_functions {
                     free: real::free,
                 })
             }
-        });
+        }
 
         // SAFETY, for each function below: the caller keeps C's contract of that name, which is passed on as it is.
 
@@ -421,7 +449,10 @@ macro_rules! __count_functions {
         #[inline(never)]
         unsafe extern "C" fn large_realloc(block: *mut c_void, size: usize) -> *mut c_void {
             // SAFETY: as above. A null pointer has 0 bytes.
-            $crate::counted::grow(unsafe { usable_size(block) }, size);
+            unsafe {
+                announce(block, size);
+                $crate::counted::grow(usable_size(block), size);
+            }
             // SAFETY: as above.
             unsafe { real::realloc(block, size) }
         }
@@ -467,7 +498,7 @@ macro_rules! __real {
 macro_rules! __preload {
     (
         $counted:ident, $name:literal, $build:expr, $allocator:expr, $table:expr, $conf:expr,
-        ($malloc:literal, $calloc:literal, $realloc:literal, $free:literal, $memalign:literal), $usable_size:expr, $begin:expr
+        ($malloc:literal, $calloc:literal, $realloc:literal, $free:literal, $memalign:literal), $usable_size:expr, $grows_in_place:expr, $begin:expr
         $(, $second:item)?
     ) => {
         #[allow(clippy::missing_safety_doc, missing_docs)]
@@ -481,7 +512,8 @@ macro_rules! __preload {
                 table: $table,
                 conf: $conf,
                 begin: $begin,
-                count: own::COUNT,
+                is_direct: own::IS_DIRECT,
+                count: own::count,
                 profile: own::profile,
                 build: $build,
             };
@@ -518,6 +550,15 @@ macro_rules! __preload {
             unsafe fn usable_size(block: *mut c_void) -> usize {
                 // SAFETY: the block is null, or one of the allocator's.
                 unsafe { ($usable_size)(block) }
+            }
+            /// Announces a large block that grows, unless it does that without a copy.
+            unsafe fn announce(block: *mut c_void, size: usize) {
+                // SAFETY: the block is null, or one of the allocator's.
+                unsafe {
+                    if !($grows_in_place)(block) && size > usable_size(block) {
+                        $crate::counted::announce(size);
+                    }
+                }
             }
 
             $crate::__functions! {
@@ -569,6 +610,8 @@ macro_rules! __preload {
                     $crate::waits::sleeps::nanosleep(wanted.cast(), left.cast());
                 fn clock_nanosleep(clock: c_int, flags: c_int, wanted: *mut c_void, left: *mut c_void) -> c_int =
                     $crate::waits::sleeps::clock_nanosleep(clock, flags, wanted.cast(), left.cast());
+                fn usleep(micros: c_uint) -> c_int = $crate::waits::sleeps::usleep(micros);
+                fn sleep(seconds: c_uint) -> c_uint = $crate::waits::sleeps::sleep(seconds);
                 fn sem_wait(semaphore: *mut c_void) -> c_int = $crate::waits::counters::sem_wait(semaphore.cast());
                 fn sem_timedwait(semaphore: *mut c_void, end: *mut c_void) -> c_int =
                     $crate::waits::counters::sem_timedwait(semaphore.cast(), end.cast());
@@ -591,5 +634,3 @@ macro_rules! __preload {
         }
     };
 }
-                fn usleep(micros: c_uint) -> c_int = $crate::waits::sleeps::usleep(micros);
-                fn sleep(seconds: c_uint) -> c_uint = $crate::waits::sleeps::sleep(seconds);

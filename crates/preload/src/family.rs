@@ -124,6 +124,27 @@ fn no_memory() -> *mut c_void {
     null_mut()
 }
 
+/// Whether glibc's `realloc` makes a block larger without a copy beside it.
+///
+/// # Safety
+///
+/// `block` is from glibc's malloc, or null.
+pub unsafe fn glibc_grows_in_place(block: *mut c_void) -> bool {
+    /// In the word before a block: it is a mapping of its own, which `mremap` grows.
+    const IS_MMAPPED: usize = 2;
+    // SAFETY: glibc has its size and flags there.
+    !block.is_null() && unsafe { *block.cast::<usize>().sub(1) } & IS_MMAPPED != 0
+}
+
+/// The same of an allocator that copies.
+///
+/// # Safety
+///
+/// None: it looks at nothing.
+pub unsafe fn never_in_place(_block: *mut c_void) -> bool {
+    false
+}
+
 /// glibc's own `malloc_usable_size`. It has no second name, and the next library with this name may be another
 /// allocator of the program.
 ///
@@ -213,6 +234,10 @@ mod tests {
             assert_eq!(posix_memalign(glibc, &mut place, 4096, 8), 0);
             assert_eq!(place.addr() % 4096, 0);
             assert!(glibc_usable_size(place) >= 8 && glibc_usable_size(null_mut()) == 0);
+            assert!(!glibc_grows_in_place(place) && !glibc_grows_in_place(null_mut()));
+            let mapped = libc::malloc(64 << 20);
+            assert!(glibc_grows_in_place(mapped) && !never_in_place(mapped));
+            libc::free(mapped);
             libc::free(place);
             let odd = memalign(glibc, 48, 8);
             assert_eq!(odd.addr() % 64, 0, "rounded up");

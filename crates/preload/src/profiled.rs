@@ -177,10 +177,11 @@ macro_rules! profile {
                         }
                     }
                 }
-                /// Only a budget needs this function, and this preload has none.
+                /// Only a budget needs these functions, and this preload has none.
                 unsafe fn usable_size(_: *mut c_void) -> usize {
                     0
                 }
+                unsafe fn announce(_: *mut c_void, _: usize) {}
                 $crate::__profiled_functions!();
                 pub use {
                     profiled_calloc as calloc, profiled_free as free, profiled_malloc as malloc,

@@ -90,7 +90,7 @@ fn profile_by(this: &'static This, mean: u64) {
     if !profiled::turn_on(mean) {
         return complain(settings::VARIABLE, b"profile", "there is no memory for its table");
     }
-    if this.count.is_some() && allocanary::budget::is_on() {
+    if !this.is_direct && allocanary::budget::is_on() {
         counted::share_with_budget();
     }
     (this.profile)();

@@ -14,8 +14,10 @@ pub struct This {
     pub conf: Option<&'static Conf>,
     /// A function that is called once, after the settings.
     pub begin: fn(),
-    /// Makes the functions count the bytes that threads allocate. `None` if the allocator itself reports them.
-    pub count: Option<fn()>,
+    /// Whether the allocator itself reports the bytes that threads allocate.
+    pub is_direct: bool,
+    /// Makes the functions announce large blocks that grow, and count the bytes that threads allocate unless the allocator does that.
+    pub count: fn(),
     /// Makes the functions sample, and count for a budget as well.
     pub profile: fn(),
     /// Identifies the sources from which it was built.

@@ -4,7 +4,7 @@
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
 
-use super::{at_chunk, chunk};
+use super::{LARGE, at_chunk, before_block, chunk};
 
 thread_local! {
     /// Bytes since the last chunk. It has no destructor, so it can be used until the thread's end.
@@ -56,6 +56,9 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Counted<A> {
 
     #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        if size as u64 >= LARGE && size > layout.size() {
+            before_block(size as u64);
+        }
         count(size.saturating_sub(layout.size()));
         // SAFETY: as above.
         unsafe { self.0.realloc(block, layout, size) }

@@ -168,6 +168,16 @@ pub fn at_chunk(bytes: u64, more: u64) {
     }
 }
 
+/// The calling thread is about to use a block of `more` bytes, all at once: a block that is copied as it grows lives beside its copy. Like
+/// [`at_chunk`], but what is in use already is not counted again.
+#[cold]
+pub fn before_block(more: u64) {
+    let since = SINCE.load(Ordering::Relaxed).saturating_add(more);
+    if since >= NEXT.load(Ordering::Relaxed) || is_asked() {
+        act(since, more);
+    }
+}
+
 /// Whether this thread has been asked to give back what it keeps, and has not done so yet.
 #[inline]
 fn is_asked() -> bool {
