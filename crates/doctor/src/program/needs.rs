@@ -208,6 +208,7 @@ mod tests {
             runpath: Some("/run".into()),
             not_usual: true,
             loaded: bytes.len() as u64,
+            end: bytes.len() as u64,
         };
         assert_eq!(found, wanted);
     }
