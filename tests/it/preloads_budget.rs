@@ -108,6 +108,13 @@ fn each_thread_gives_back_once_at_an_allocation_after_all_were_asked() {
 }
 
 #[test]
+fn what_is_freed_above_90_percent_goes_back_at_once() {
+    each(&["kept"], "memory_budget=64MiB", |allocator, ended| {
+        assert!(ended.count("purges") >= 1, "{allocator}");
+    });
+}
+
+#[test]
 fn off_is_as_without() {
     each(&["below"], "memory_budget=16MiB,memory_budget=off", |allocator, ended| {
         assert!(ended.lines.iter().all(|line| line.get("memory_budget").is_none()), "{allocator}: {:?}", ended.lines);

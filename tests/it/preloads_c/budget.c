@@ -5,9 +5,11 @@
 //   sparse   blocks of 64 MiB and of 15 MiB that are not touched, and one of 2^62 bytes that cannot be allocated; then 640 of 1 KiB
 //   handler  twice a block of 64 MiB, in a signal handler that has not interrupted an allocation; then once outside of the handler
 //   fork     nothing in the parent; its child does the same as `below`, but twice
+//   kept     58 MiB that are touched, beside a thread that frees one block of 8 MiB; fails if that is still resident then
 //   threads  a block of 128 MiB and one of 512 KiB, then eight threads that each allocate 40 KiB four times
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -38,6 +40,29 @@ static void *work(void *nothing) {
     return nothing;
 }
 
+// The resident bytes that no file backs.
+static long resident(void) {
+    char text[8192];
+    FILE *status = fopen("/proc/self/status", "r");
+    size_t length = fread(text, 1, sizeof text - 1, status);
+    fclose(status);
+    text[length] = 0;
+    return atol(strstr(text, "RssAnon:") + 8) << 10;
+}
+
+static void *one_block(void *after) {
+    // glibc takes blocks as large as one that was freed from the thread's arena from then on, and keeps twice as much.
+    allocate(24 << 20);
+    free(last);
+    if (after) for (int i = 0; i < 58; i++) fill(1 << 20);
+    fill(8 << 20);
+    long with = resident();
+    free(last);
+    long without = resident();
+    printf("%ld MiB resident with the block, %ld without\n", with >> 20, without >> 20);
+    return (void *)(long)(with - without < 7 << 20);
+}
+
 int main(int count, char **words) {
     const char *how = count > 1 ? words[1] : "";
     if (!strcmp(how, "far")) {
@@ -65,6 +90,11 @@ int main(int count, char **words) {
         }
         int status;
         if (waitpid(child, &status, 0) != child || status) return 1;
+    } else if (!strcmp(how, "kept")) {
+        pthread_t thread;
+        void *is_kept;
+        if (pthread_create(&thread, NULL, one_block, "after") || pthread_join(thread, &is_kept)) return 1;
+        if (is_kept) return 3;
     } else if (!strcmp(how, "threads")) {
         fill(128 << 20);
         fill(512 << 10);

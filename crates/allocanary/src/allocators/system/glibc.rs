@@ -20,7 +20,7 @@ use allocanary_facts::system::glibc::{MALLOPT, SETTABLE, settings};
 use allocanary_sys::proc::maps;
 use allocanary_sys::sys;
 
-pub use keeping::{keep, stop as stop_keeping};
+pub use keeping::{keep, keep_little, stop as stop_keeping};
 pub use own_arena::give_back;
 
 /// The values that `boot` has set through `mallopt`, in the order of [`SETTABLE`]; -1 means none. glibc has no call to

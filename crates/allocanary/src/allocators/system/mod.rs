@@ -13,6 +13,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::allocator::{Allocator, Cannot, Counters, Keeping, PerCore, Uses, sealed};
+use crate::budget::decays::Decays;
 use crate::error;
 use crate::idle::IdleThread;
 use allocanary_facts::environment::Environment;
@@ -131,6 +132,14 @@ impl Allocator for System {
     #[inline]
     fn stop_keeping(&self, keeping: &Keeping) {
         libc_malloc::stop_keeping(keeping);
+    }
+
+    /// What cannot be undone is done once: see [`Allocator::stop_decay`].
+    #[inline]
+    fn stop_decay(&self, pages: error::Pages, _before: &mut Decays) {
+        if pages == error::Pages::Dirty {
+            libc_malloc::keep_little();
+        }
     }
 
     #[inline]

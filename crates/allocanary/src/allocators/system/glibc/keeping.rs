@@ -6,7 +6,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{APPLIED, MALLOPT, NOW, SETTABLE};
+use super::{APPLIED, MALLOPT, NOW, SETTABLE, loader_table};
 use crate::allocator::Keeping;
 
 /// glibc's default of the trim threshold, of the mmap threshold and of the pad: in bytes (malloc.c, the same since 2.7).
@@ -47,6 +47,20 @@ pub fn stop(keeping: &Keeping) {
         set(*at, *value);
     }
     super::own_arena::give_back();
+}
+
+/// Ends glibc's own rule for the trim threshold: after large blocks were freed it keeps up to 64 MiB at the top of each arena, which no call
+/// from another thread reaches. From now on the threshold is the one with which each process begins, and each free above it gives back. A
+/// threshold that somebody has set stays; there is no way back to the rule. Allocates nothing.
+#[inline]
+pub fn keep_little() {
+    let at = place("trim_threshold");
+    let mut is_set = [&APPLIED[at], &NOW[at]].into_iter().any(|value| value.load(Ordering::Relaxed) >= 0);
+    // The loader has the variables' values; 0 is none.
+    loader_table::each(|name, value| is_set |= name == "glibc.malloc.trim_threshold" && value != 0);
+    if !is_set {
+        set(at, DEFAULT);
+    }
 }
 
 /// The position of a setting in `SETTABLE`.
