@@ -55,7 +55,7 @@ static STATE: AtomicU32 = AtomicU32::new(STATE_NEVER);
 
 /// The functions of the program, and the functions that replace them. The first five are those that the recorder itself calls, in the
 /// recorder's order.
-const NAMES: [(&CStr, *const c_void); 12] = [
+const NAMES: [(&CStr, *const c_void); 14] = [
     (c"malloc", functions::malloc as *const c_void),
     (c"calloc", functions::calloc as *const c_void),
     (c"realloc", functions::realloc as *const c_void),
@@ -67,8 +67,13 @@ const NAMES: [(&CStr, *const c_void); 12] = [
     (c"aligned_alloc", functions::aligned_alloc as *const c_void),
     (c"valloc", functions::valloc as *const c_void),
     (c"pvalloc", functions::pvalloc as *const c_void),
+    (c"prctl", functions::prctl as *const c_void),
+    (c"syscall", functions::syscall as *const c_void),
     (c"dlclose", functions::dlclose as *const c_void),
 ];
+
+/// Functions that are replaced whichever library has them: the recorder ends before a call that would forbid it what it needs.
+const OF_ANY: [&CStr; 3] = [c"prctl", c"syscall", c"dlclose"];
 
 /// The functions of the malloc family that the recorder calls.
 const CALLED: usize = 5;
@@ -118,7 +123,7 @@ fn begin(request: &PatchRequest) -> Result<Reply, Reply> {
     // SAFETY: as in `act`.
     let functions = unsafe { &mut *FUNCTIONS.0.get() };
     for (function, ((name, ours), found)) in functions.iter_mut().zip(NAMES.into_iter().zip(found)) {
-        let is_used = name == c"dlclose" || is_its_own(&found);
+        let is_used = OF_ANY.contains(&name) || is_its_own(&found);
         let real = found.filter(|_| is_used).map_or([0; 2], |one| one.at);
         *function = Replacement { name: if real[0] == 0 { c"" } else { name }, real, ours: ours.addr() };
     }

@@ -1,7 +1,9 @@
 //! Programs that forbid themselves what the recorder needs: they run as without it, and the trace says where it ends.
 
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 
+use allocanary_testing::programs::Running;
 use allocanary_testing::skipped::skipped;
 use allocanary_trace::format::TraceEnd;
 use allocanary_trace::info::info;
@@ -34,6 +36,32 @@ fn a_program_that_confines_itself_runs_as_without_and_its_trace_ends_there() {
             // What came before is there: 300,000 pairs, of which the last may still be in the thread's chunk.
             assert!((500_000..700_000).contains(&found.merged.events), "{way}: {}", found.merged.events);
         }
+    }
+}
+
+/// A recorder that was put in later is in the program's way as well.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn a_running_program_that_is_recorded_may_confine_itself() {
+    let folder = tempdir().unwrap();
+    let Some(program) = compiled(folder.path(), "confined") else { return };
+    for way in ["filter", "strict", "tsc"] {
+        let mut running = Running::start(Command::new(&program).args([way, "waits"]));
+        running.counts();
+        let out = folder.path().join(way);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_allocanary"));
+        command.args(["record", "--attach", &running.pid().to_string(), "-o"]).arg(&out);
+        let mut recording = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut said = BufReader::new(recording.stderr.take().unwrap()).lines();
+        assert!(said.any(|line| line.unwrap().contains("recording: ")), "{way}: it says when it has begun");
+        running.go_on("");
+        assert_eq!(running.rest(), "done\n", "{way}");
+        drop(running);
+        let said: Vec<String> = said.map_while(Result::ok).collect();
+        assert!(recording.wait().unwrap().success(), "{way}: {said:?}");
+        let found = info(&Trace::open(&traces(&out)[0]).unwrap()).unwrap();
+        assert_eq!((found.header.state, found.header.attached), (TraceEnd::Confined, true), "{way}");
+        assert!((500_000..700_000).contains(&found.merged.events), "{way}: {}", found.merged.events);
     }
 }
 

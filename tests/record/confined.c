@@ -1,5 +1,6 @@
-// A program that forbids itself what a recorder needs, and allocates on: `confined strict|tsc|filter|asks`. `filter` kills the process
-// at a call that the C library's malloc does not make; `asks` only asks whether filters are supported.
+// A program that forbids itself what a recorder needs, and allocates on: `confined strict|tsc|filter|asks [waits]`. `filter` kills the
+// process at a call that the C library's malloc does not make; `asks` only asks whether filters are supported. With `waits` it reads a line
+// before it begins.
 #define _GNU_SOURCE
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -40,6 +41,7 @@ int main(int count, char **words) {
     // In strict mode malloc may make no call either: its heap neither grows nor shrinks from here on.
     mallopt(M_TOP_PAD, 8 << 20);
     mallopt(M_TRIM_THRESHOLD, 1 << 30);
+    if (count > 2 && (puts("ready=1") < 0 || fflush(stdout) || getchar() < 0)) return 4;
     allocates(NULL);
     int refused = !strcmp(way, "strict") ? prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT)
                   : !strcmp(way, "tsc")  ? prctl(PR_SET_TSC, PR_TSC_SIGSEGV)

@@ -1,7 +1,7 @@
 //! Programs in C, C++ and Rust that tests compile, start and talk to by lines.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
@@ -75,6 +75,13 @@ impl Running {
     /// Writes a line to it.
     pub fn go_on(&mut self, line: &str) {
         writeln!(self.input.as_mut().expect("it was not closed"), "{line}").expect("the program reads");
+    }
+
+    /// All that it still writes, until it ends.
+    pub fn rest(&mut self) -> String {
+        let mut rest = String::new();
+        self.output.read_to_string(&mut rest).expect("the program writes text");
+        rest
     }
 
     /// Kills it. A program that never reads its input ends in no other way.
