@@ -63,7 +63,7 @@ const STEP: u64 = 2;
 const EDGE: u64 = Level::Severe.percent();
 /// A purge that gives back less than this share of the limit was in vain, in percent.
 const LITTLE: u64 = 3;
-/// After this many purges in vain, one after the other, the next is not expected to help.
+/// After this many purges in vain, one after the other, the next is not expected to help until fewer bytes were in use meanwhile.
 const VAIN: u32 = 2;
 /// If readings come close together, the distance between them grows until they take at most 1/SHARE of the time, but at most to
 /// FARTHER times the usual distance.
@@ -224,7 +224,8 @@ impl BudgetHistory {
         self.purged_at = self.purged_at.min(self.level);
         self.over |= reading.used > limit;
         if self.level == Level::Calm {
-            (self.said, self.over) = (false, false);
+            // What is freed from here on may be kept pages again.
+            (self.said, self.over, self.vain) = (false, false, 0);
         }
     }
 

@@ -213,6 +213,17 @@ fn at_the_edge_two_purges_in_vain_are_followed_by_those_that_are_earned() {
 }
 
 #[test]
+fn purges_in_vain_are_forgotten_when_it_was_calm_meanwhile() {
+    let mut process = that_owes();
+    process.at(900, 1);
+    process.at(925, 1);
+    assert_eq!(process.purges, [810, 901], "both were in vain");
+    process.at(300, 0);
+    process.at(300, 610);
+    assert_eq!(process.purges, [810, 901, 910]);
+}
+
+#[test]
 fn a_limit_that_is_passed_is_none_for_which_any_cost_is_paid() {
     let mut process = that_owes();
     process.at(810, 160);
