@@ -52,12 +52,8 @@ pub fn headline(reading: &Reading, remedies: &[Remedy]) -> String {
 pub fn subject(reading: &Reading) -> String {
     let process = &reading.process;
     let age = process.age(reading.taken / 1000);
-    // The kernel counts in hundredths of a second.
-    let age = if age < Duration::from_millis(10) {
-        "has just started".into()
-    } else {
-        format!("runs for {}", show_duration(age))
-    };
+    // Its begin is known in whole seconds.
+    let age = if age.is_zero() { "has just started".into() } else { format!("runs for {}", show_duration(age)) };
     let threads = if process.threads == 1 { "1 thread".into() } else { format!("{} threads", process.threads) };
     format!("process {}, {}, {threads}, {age}", process.pid, process.name.harmless())
 }
