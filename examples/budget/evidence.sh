@@ -42,6 +42,7 @@ rows=(
     "C, handoff|system|110|$work/shapes handoff 8"
     "C, phases|jemalloc|110|$work/shapes phases 8"
     "C, phases|mimalloc|110|$work/shapes phases 8"
+    "C, phases|mimalloc allow_thp=0|110|$work/shapes phases 8"
     "C, phases|system|110|$work/shapes phases 8"
     "Rust, tables|system|96|$work/tables 50000 10 8"
     "python3, answers of growing size|system|112|$python $here/blobs.py"
