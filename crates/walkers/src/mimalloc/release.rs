@@ -190,7 +190,7 @@ const V3_0: MimallocRelease = MimallocRelease {
     ..V3_1
 };
 
-// The others were found without headers, in processes: docs/layouts.md says how.
+// The others were found without headers, in processes: docs/lab/layouts.md says how.
 
 const V3_2: MimallocRelease = MimallocRelease {
     name: "3.2",
