@@ -1,5 +1,5 @@
 # Eight threads render and parse JSON for a moment, then wait for a message that does not come. Prints a sum, and the anonymous
-# resident memory in KiB some time later. Run it with and without a preload: see docs/preloads.md. Its arguments: how many times
+# resident memory in KiB some time later. Run it with and without a preload: see docs/lab/preloads.md. Its arguments: how many times
 # each thread does so, 40 by default; and after how many seconds the memory is read, 2 by default.
 import json, socket, sys, threading, time
 

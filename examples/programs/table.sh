@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # How much memory do well-known programs use under each allocator? Runs thirteen programs under the eight default
-# candidates and prints a Markdown table. The table of docs/programs.md comes from here:
+# candidates and prints a Markdown table. The table of docs/lab/programs.md comes from here:
 #
 #     cargo build --release --bins && PATH=$PWD/target/release:$PATH examples/programs/table.sh OUT
 #

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # How much memory do programs use under each version of each allocator? Builds the versions once, runs five programs under them, and
 # prints a Markdown table of peaks (redis-server: resident when idle), in MiB. Then it prints what the rows prove: for each candidate the
-# version that was read in the process, and how many rows have no error and no unproven setting. The table of docs/programs.md comes from
+# version that was read in the process, and how many rows have no error and no unproven setting. The table of docs/lab/programs.md comes from
 # here:
 #
 #   cargo build --release --bins && examples/programs/versions.sh OUT [REPEATS]

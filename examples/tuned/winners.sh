@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Which settings win, workload by workload, on hosts of 4 and of 40 cores? Runs `allocanary tune` on each, one after the
-# other, and prints a Markdown table. The table of docs/tuning.md comes from here:
+# other, and prints a Markdown table. The table of docs/lab/tuning.md comes from here:
 #
 #     cargo build --release --bins && PATH=$PWD/target/release:$PATH examples/tuned/winners.sh OUT [BUDGET]
 #

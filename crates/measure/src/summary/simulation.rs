@@ -213,12 +213,12 @@ fn said(shape: Shape, sizes: (usize, usize), times: f64, family: usize) -> Said 
     said
 }
 
-/// One line of the table in METHOD.md: the shape, and a figure for each number of samples.
+/// One line of the table in docs/lab/method.md: the shape, and a figure for each number of samples.
 fn line(name: &str, figures: [f64; 4]) -> String {
     format!("| {name} | {} |\n", figures.map(|share| format!("{share:.1}")).join(" | "))
 }
 
-/// The rules of METHOD.md, each asserted, and its table with them: `UPDATE_GOLDEN=1` writes it.
+/// The rules of the method, each asserted, and its table with them: `UPDATE_GOLDEN=1` writes it.
 #[test]
 fn the_table_of_the_method_is_what_the_simulation_says() {
     let at = |shape, times, family| SIZES.map(|n| said(shape, (n, n), times, family));
@@ -288,13 +288,13 @@ fn unlike_spreads_are_no_difference() {
     }
 }
 
-/// Compares the table between two marks of METHOD.md, or writes it.
+/// Compares the table between two marks of docs/lab/method.md, or writes it.
 fn is_in_the_method(name: &str, table: &str) {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../METHOD.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/lab/method.md");
     let text = std::fs::read_to_string(path).unwrap();
     let (first, last) = (format!("<!-- {name} -->\n"), format!("<!-- end of {name} -->"));
-    let (head, rest) = text.split_once(&first).expect("METHOD.md has the first mark");
-    let (old, tail) = rest.split_once(&last).expect("METHOD.md has the last mark");
+    let (head, rest) = text.split_once(&first).expect("the page has the first mark");
+    let (old, tail) = rest.split_once(&last).expect("the page has the last mark");
     if std::env::var_os("UPDATE_GOLDEN").is_some_and(|value| value == "1") {
         std::fs::write(path, format!("{head}{first}{table}{last}{tail}")).unwrap();
         return;

@@ -4,7 +4,7 @@
 //! One changed replica does not show how much changed replicas differ from each other. So the spread is computed from all other
 //! replicas, before and after the change. The interval is Student's with the degrees of freedom of these groups. With two others and
 //! no readings before the change, it is 12.7 standard errors wide to each side; with three replicas before as well, it is 3.2.
-//! METHOD.md says what this assumes.
+//! docs/lab/method.md says what this assumes.
 
 use serde::Serialize;
 

@@ -4,7 +4,7 @@
 //!
 //! It exports nothing, so it replaces no function of the program. `LD_PRELOAD` names it before the allocator's library. So the loader
 //! runs its constructor after that of the allocator, which has read its variables by then. The library itself allocates nothing. But
-//! the loader allocates a few bytes if a function does not exist, and jemalloc makes the tables of `mallctl`: docs/programs.md has the
+//! the loader allocates a few bytes if a function does not exist, and jemalloc makes the tables of `mallctl`: docs/lab/programs.md has the
 //! cost.
 //!
 //! The line at the end has the settings again, because a program may change them.

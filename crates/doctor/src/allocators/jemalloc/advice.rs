@@ -12,7 +12,7 @@ use crate::flavour::Flavour;
 use crate::judgement::Advice;
 use crate::variables::{VariableEffect, Variables, settings};
 
-/// What `allocanary tune` proved on the built-in workloads: see docs/tuning.md, "What wins where".
+/// What `allocanary tune` proved on the built-in workloads: see docs/lab/tuning.md, "What wins where".
 const PROVEN: &str = "narenas:1,tcache:false: in the workload `server` at 40 cores 79 % less when idle; \
                                threads that do little but allocate, as in `small`, need more than twice the \
                                processor time. `allocanary study winners` shows both here";

@@ -8,7 +8,7 @@ use crate::contract::Case;
 use crate::judgement::Advice;
 use crate::variables::settings;
 
-/// What `allocanary tune` proved on the built-in workloads: see docs/tuning.md, "What wins where".
+/// What `allocanary tune` proved on the built-in workloads: see docs/lab/tuning.md, "What wins where".
 const PROVEN: &str = "arena_max 1: in the workload `server` at 40 cores a third less when idle; one arena makes \
                             threads wait for each other, there and in `handoff`. `allocanary study winners` shows both \
                             here";
