@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The tables of docs/profile.md of how right a profile is: six programs, three allocators, twenty runs of each, against the exact trace of
+"""The tables of docs/lab/profile.md of how right a profile is: six programs, three allocators, twenty runs of each, against the exact trace of
 the same program. A run draws its samples anew. The first five sites of the trace are looked for in each profile.
 The known programs are those by which the intervals were made. The fresh ones were chosen after that: they test the intervals.
 Usage: examples/profile/accuracy.py [FOLDER of allocanary] [RUNS] [MEAN] [known | fresh]. Needs a C++ compiler; for the known programs

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The table of docs/profile.md of what a profile costs: instructions of a pair of malloc(64) and free, by callgrind, in one thread and in
+# The table of docs/lab/profile.md of what a profile costs: instructions of a pair of malloc(64) and free, by callgrind, in one thread and in
 # eight. For redis: services.py; for memory: memory.py.
 # Usage: examples/profile/cost.sh [FOLDER of allocanary]. Needs a C compiler and valgrind.
 set -eu

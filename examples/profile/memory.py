@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The memory of a profile's table, for docs/profile.md: a program with a million stacks and samples that lie near fills it; one with few stacks
+"""The memory of a profile's table, for docs/lab/profile.md: a program with a million stacks and samples that lie near fills it; one with few stacks
 does not. Usage: examples/profile/memory.py [FOLDER of allocanary]. Needs a C compiler."""
 import os
 import re

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The table of docs/profile.md of what a profile costs redis under redis-benchmark: instructions of a request by callgrind, and processor time
+"""The table of docs/lab/profile.md of what a profile costs redis under redis-benchmark: instructions of a request by callgrind, and processor time
 and requests per second without callgrind, in interleaved pairs of runs, against the same server without a profile. jemalloc's own profile
 (prof:true, at the same mean distance) and heaptrack stand beside it.
 Usage: examples/profile/services.py [FOLDER of allocanary] [PAIRS] [REQUESTS] [WAY]; WAY is a part of a name. Needs redis-server, redis-tools and valgrind; heaptrack is

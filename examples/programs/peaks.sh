@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Does the peak of a replay compare with that of the program? Records three programs of many threads, runs each under twelve
-# candidates, replays its trace under the same, and prints both side by side. The table of peaks of docs/traces.md comes from here:
+# candidates, replays its trace under the same, and prints both side by side. The table of peaks of docs/lab/traces.md comes from here:
 #
 #     cargo build --release --bins && PATH=$PWD/target/release:$PATH examples/programs/peaks.sh OUT TEST-STRESS.C [REPEATS]
 #

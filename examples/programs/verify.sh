@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Is a replay like the program? Records six programs, runs each under four allocators, replays its trace under the same,
-# and prints both side by side. The table of docs/traces.md comes from here:
+# and prints both side by side. The table of docs/lab/traces.md comes from here:
 #
 #     cargo build --release --bins && PATH=$PWD/target/release:$PATH examples/programs/verify.sh OUT [REPEATS]
 #

@@ -139,7 +139,7 @@ fn memory_is_read_while_blocks_are_handed_over() {
     let ran = record(folder.path(), &["--ready", "line:ready", "--stop", "SIGKILL"], &program);
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     let info = info(&Trace::open(&traces(&folder.path().join("traces"))[0]).unwrap()).unwrap();
-    // An address that several threads used in turn may lose a few frees: see docs/traces.md.
+    // An address that several threads used in turn may lose a few frees: see crates/trace/FORMAT.md.
     assert!(info.merged.strays < 5 && info.merged.damage.is_empty(), "{:?}", info.merged);
     assert!(
         info.crossing > 1000 && info.most_resident > info.peak_live / 2,
