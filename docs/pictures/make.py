@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+"""Makes the pictures of README.md again, each a part of a page of the command, cut at the end of that part.
+
+    docs/pictures/make.py reading PAGE.html     of `allocanary PID --output PAGE.html`: the answer
+    docs/pictures/make.py threads PAGE.html     of `allocanary report STUDY --output PAGE.html`: resident memory by threads
+
+reading.png: the process of `examples/door/up.sh cpp_arenas`. threads.png: the study of `allocanary study`. Needs chromium.
+"""
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+# What is kept of a page, and the width of the picture.
+PARTS = {
+    "reading": ([r"<header>.*?</section>"], 820),
+    "threads": ([r'<ol class="legend.*?</ol>', r"<figure><h3>Resident memory when idle, by threads</h3>.*?</figure>"], 720),
+}
+
+
+def chromium(page, width, height, *flags):
+    always = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--force-device-scale-factor=1"]
+    return subprocess.run([*always, f"--window-size={width},{height}", *flags, page.as_uri()], capture_output=True, text=True, check=True).stdout
+
+
+def main():
+    if len(sys.argv) != 3 or sys.argv[1] not in PARTS:
+        sys.exit(__doc__)
+    name, text = sys.argv[1], Path(sys.argv[2]).read_text()
+    patterns, width = PARTS[name]
+    found = [re.search(pattern, text, re.S) for pattern in patterns]
+    if not all(found):
+        sys.exit(f"make.py: {sys.argv[2]}: wanted {patterns}, found not all of them")
+    styles = "".join(re.findall(r"<style>.*?</style>", text, re.S))
+    body = "\n".join(part[0] for part in found)
+    with tempfile.TemporaryDirectory() as folder:
+        page = Path(folder, "part.html")
+        # The height of the part, which only the browser knows.
+        measured = "<script>document.title = Math.ceil(document.body.getBoundingClientRect().height)</script>"
+        page.write_text(f'<!DOCTYPE html><meta charset="utf-8">{styles}<style>body {{ padding-bottom: 24px }}</style><body>{body}{measured}')
+        height = int(re.search(r"<title>(\d+)</title>", chromium(page, width, 400, "--dump-dom"))[1])
+        out = Path(__file__).resolve().parent / f"{name}.png"
+        chromium(page, width, height, f"--screenshot={out}")
+    print(f"{out}: {width} x {height}")
+
+
+main()
