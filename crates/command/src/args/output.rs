@@ -8,7 +8,7 @@ pub struct OutputFlags {
     /// Print the answer in at most ten lines [default: off].
     #[arg(long, conflicts_with = "json")]
     pub short: bool,
-    /// Print JSON, for a script (docs/answers.md has its fields) [default: off].
+    /// Print JSON, for a script (docs/json.md has its fields) [default: off].
     #[arg(long)]
     pub json: bool,
 }
