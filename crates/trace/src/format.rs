@@ -1,4 +1,5 @@
-//! The bytes of a trace. In: a file. Out: its header and the headers of its chunks.
+//! The bytes of a trace. In: a file. Out: its header and the headers of its chunks. How a reader orders the events of different
+//! threads: `FORMAT.md` of this crate.
 //!
 //! All numbers are little-endian. A file is one process image: a fork and an exec each begin a new one.
 //!
