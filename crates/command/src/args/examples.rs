@@ -41,7 +41,9 @@ Words:
   own           your program as it is; own:NAME=VALUE is a setting of the
                 allocator that it has
   baseline      the first candidate: the others are compared with it
-  n             how many runs a figure rests on; each is a fresh process
+  cell          a process that measures one candidate
+  preload       a library that LD_PRELOAD puts into a program
+  n             the number of runs behind a figure; each is a fresh process
   moment        when memory is read: start, ready, filled, peak, idle,
                 released, purged
   resident      memory that is in RAM: live + overhead + outside + unknown; of
@@ -65,7 +67,7 @@ Words:
   stacks        stacks of threads
   files         pages of files, and the data of programs and libraries
   shared        shared memory
-  unknown       not divided, not read yet, or nobody's
+  unknown       not analysed, not read yet, or nobody's
   reclaimable   what a call gives back: exact, at_most or unknown
   requested     the bytes that the program has asked for and not freed
   anonymous     resident memory that no file backs
@@ -74,6 +76,10 @@ Words:
   empty         of who: pages without a live block
   allocator_    begins the name of an allocator's own counter: allocated,
                 active, mapped and others count addresses, resident or not
+  arena         a heap with a lock. glibc and jemalloc have several, so that
+                threads wait less for each other
+  thread cache  freed blocks that an allocator keeps for one thread
+  page fault    the kernel gives a process a page when it is first used
   interval      [a, b]: the true value lies in it, in 19 of 20 cases
   undecided     neither clearly different nor equal (within 2 %): the runs
                 differ too much, or are few
