@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Makes the pictures of README.md again, each a part of a page of the command, cut at the end of that part.
+"""Makes the pictures of README.md and docs/traces.md again, each a part of a page of the command, cut at the end of that part.
 
     docs/pictures/make.py reading PAGE.html     of `allocanary PID --output PAGE.html`: the answer
     docs/pictures/make.py threads PAGE.html     of `allocanary report STUDY --output PAGE.html`: resident memory by threads
+    docs/pictures/make.py trace PAGE.html       of `allocanary report TRACE --output PAGE.html`: live bytes and resident memory
 
-reading.png: the process of `examples/door/up.sh cpp_arenas`. threads.png: the study of `allocanary study`. Needs chromium.
+reading.png: the process of `examples/door/up.sh cpp_arenas`. threads.png: the study of `allocanary study`. trace.png: the trace of
+redis-server of docs/who.md. Needs chromium.
 """
 import re
 import subprocess
@@ -16,6 +18,7 @@ from pathlib import Path
 PARTS = {
     "reading": ([r"<header>.*?</section>"], 820),
     "threads": ([r'<ol class="legend.*?</ol>', r"<figure><h3>Resident memory when idle, by threads</h3>.*?</figure>"], 720),
+    "trace": ([r'<ol class="legend[^>]*>(?:<li>.*?</li>){2}', r"<figure><h3>Live bytes and resident memory over time</h3>.*?</figure>"], 720),
 }
 
 
@@ -33,7 +36,8 @@ def main():
     if not all(found):
         sys.exit(f"make.py: {sys.argv[2]}: wanted {patterns}, found not all of them")
     styles = "".join(re.findall(r"<style>.*?</style>", text, re.S))
-    body = "\n".join(part[0] for part in found)
+    # `</ol>`: of a legend, the trace's picture has only the first marks.
+    body = "</ol>\n".join(part[0] for part in found)
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder, "part.html")
         # The height of the part, which only the browser knows.
