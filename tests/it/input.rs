@@ -1,7 +1,11 @@
 //! Bad input: each gets exit code 2, one line that names what is wrong and what to do, and nothing is written.
 
 use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
 
+use allocanary_sys::proc::Stat;
 use tempfile::tempdir;
 
 use super::support::{Ran, TINY, allocanary, golden_path, study, words};
@@ -119,4 +123,22 @@ fn rows_that_are_there_are_never_overwritten() {
     let before = fs::read(&rows).unwrap();
     assert_refused("again", &study(folder.path(), &flags), &["out/samples.jsonl holds rows already", "--resume"]);
     assert_eq!(fs::read(&rows).unwrap(), before);
+}
+
+/// Each verb that reads a process says what a number is that never has memory again.
+#[test]
+fn a_process_that_has_ended_is_told_as_what_it_is() {
+    let mut child = Command::new("true").spawn().unwrap();
+    let pid = child.id();
+    while !Stat::of(pid).unwrap().has_ended() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let verbs =
+        ["PID", "heap PID", "heap PID --contents", "doctor PID", "who PID", "give-back PID", "record --attach PID"];
+    for line in verbs {
+        let ran = allocanary(Path::new("/"), words(&line.replace("PID", &pid.to_string())));
+        let said = format!("process {pid}: it has ended and has no memory. Its parent, process {}", std::process::id());
+        assert!(ran.code == Some(2) && ran.err.contains(&said), "{line}: {ran:?}");
+    }
+    child.wait().unwrap();
 }

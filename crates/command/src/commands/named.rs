@@ -1,7 +1,7 @@
 //! Finds the process that a user names. In: a process ID or a name. Out: its ID, or an error with what was found
 //! instead.
 
-use allocanary_heap::{ProcessSubject, named, processes};
+use allocanary_heap::{ProcessSubject, ProcessTrouble, named, processes};
 use allocanary_rows::error::{Error, Result};
 use allocanary_rows::nearest;
 use allocanary_text::outside::harmless;
@@ -9,7 +9,7 @@ use allocanary_text::outside::harmless;
 /// The process that a text names. `verb` is for the error.
 pub fn find(verb: &str, text: &str) -> Result<u32> {
     if let Ok(pid) = text.parse() {
-        return Ok(pid);
+        return with_memory(verb, pid);
     }
     if text.is_empty() {
         let verb = if verb.is_empty() { String::new() } else { format!("{verb}: ") };
@@ -18,6 +18,15 @@ pub fn find(verb: &str, text: &str) -> Result<u32> {
     let mut all = processes();
     all.retain(|one| one.pid != std::process::id());
     among(verb, &all, text)
+}
+
+/// A process of this number, unless it is one that never has memory again: a thread of the kernel, or a process that has ended.
+pub fn with_memory(verb: &str, pid: u32) -> Result<u32> {
+    let begin = if verb.is_empty() { String::new() } else { format!("{verb}: ") };
+    match ProcessTrouble::Gone(pid).explained() {
+        ProcessTrouble::Gone(_) => Ok(pid),
+        told => Err(Error::Input(format!("{begin}{told}"))),
+    }
 }
 
 /// The process that the first word of the command line names. The word may also be a misspelled verb, of these.

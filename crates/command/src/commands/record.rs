@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use self::traces::{fresh_folder, largest, tell, traces_of};
 use super::run::only_study;
-use super::{library, terminal};
+use super::{library, named, terminal};
 use crate::args::RecordFlags;
 use allocanary_doctor::program::StartableProgram;
 use allocanary_rows::error::{Error, Result};
@@ -45,6 +45,7 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
     let wanted = || Error::Input(format!("--max-size: wanted 64KiB or more, such as 1GiB, found `{}`", flags.max_size));
     let limit = limit.ok_or_else(wanted)?;
     if let Some(pid) = flags.attach.or(flags.detach) {
+        named::with_memory("record", pid)?;
         return attached::run(flags, pid, limit, &library::find("record", "record", &[])?);
     }
     let preload = library::for_loader("record", "record", &[])?;

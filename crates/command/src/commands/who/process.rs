@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::super::form::Form;
 use super::super::reader::{self, Unread};
-use super::super::terminal;
+use super::super::{named, terminal};
 use super::asked::{WhoQuestion, Written};
 use crate::args::{OutputFlags, WhoFlags};
 use allocanary_heap::LiveProcess;
@@ -35,6 +35,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 /// Has a child read the process, prints, and writes.
 pub fn run(flags: &WhoFlags, pid: u32, by: By) -> Result<ExitCode> {
     refuse(flags, by)?;
+    named::with_memory("who", pid)?;
     let TerminalStyle { color, width } = terminal::look();
     let form = match flags.output {
         OutputFlags { json: true, .. } => Form::Json,
