@@ -183,7 +183,8 @@ fn page_of(memory: &dyn Memory, shape: &Shape, at: u64, index: Option<u64>, entr
     pages.find(|page| agrees(*page))
 }
 
-/// The first entry in a table that is taken, with its index. At most the first resident 64 KiB are looked at.
+/// The first entry in a table that is taken, with its index. At most the first resident 64 KiB with something in them are looked at: in a
+/// huge page (`metadata_thp`) a table can begin with as many zeroes as it has.
 fn first<T>(
     memory: &dyn Memory,
     table: u64,
@@ -197,11 +198,14 @@ fn first<T>(
     for run in memory.pages().within(table, end) {
         for from in (run.from / PAGE * PAGE..run.to).step_by(PAGE as usize) {
             let (from, to) = (from.max(run.from), (from + PAGE).min(run.to));
-            left = left.checked_sub(to - from)?;
             let bytes = &mut bytes[..(to - from) as usize];
-            if !memory.read(from, bytes) {
+            if memory.is_late() || !memory.read(from, bytes) {
                 return None;
             }
+            if bytes.iter().all(|byte| *byte == 0) {
+                continue;
+            }
+            left = left.checked_sub(to - from)?;
             for (at, bytes) in ((from - table) / entry as u64..).zip(bytes.chunks_exact(entry)) {
                 if let Some(taken) = take(at, bytes) {
                     return Some((at, taken));

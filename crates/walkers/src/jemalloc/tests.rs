@@ -286,6 +286,16 @@ fn pointers_to_ordinary_memory_are_no_tree() {
     assert!((WALKER.walk)(&fake.done()).is_empty());
 }
 
+/// As with `metadata_thp:always`: all of it is resident, and its first entries are of addresses that nobody has.
+#[test]
+fn a_leaf_in_a_huge_page_begins_with_zeroes() {
+    for shape in [Shape::Two, Shape::Three] {
+        let mut fake = heap_at(shape, 0, HEAP + (64 << 20));
+        fake.touch(LEAF, LEAF + (2 << 20));
+        assert_eq!(walk(&fake.done()).live, LIVE);
+    }
+}
+
 #[test]
 fn a_tree_whose_leaves_lie_in_one_another_is_none() {
     for shape in [Shape::Two, Shape::Three] {
