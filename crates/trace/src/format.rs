@@ -410,6 +410,18 @@ pub struct TraceHeader {
 }
 
 impl TraceHeader {
+    /// Why it has no stacks, and what to do, as a part of a sentence; `None` if it has them.
+    pub fn without_stacks(&self) -> Option<&'static str> {
+        match (self.stacks, self.no_stacks) {
+            (0, true) => Some(
+                "this trace has no stacks, although they were asked for: they need x86-64 and a C library with _dl_find_object (glibc 2.35 or \
+                 later)",
+            ),
+            (0, false) => Some("this trace has no stacks: record again with --stack-sample all"),
+            _ => None,
+        }
+    }
+
     /// Reads the first 4096 bytes of a file.
     pub fn read(bytes: &[u8]) -> Result<TraceHeader> {
         if bytes.len() < HEADER || bytes[..8] != MAGIC {

@@ -122,7 +122,10 @@ fn stacks(info: &Info, out: &mut String) {
     let header = &info.header;
     let Some(found) = &info.stacks else {
         if header.no_stacks {
-            let _ = writeln!(out, "stacks      none: the C library has no _dl_find_object, or this is not x86-64");
+            let _ = writeln!(
+                out,
+                "stacks      none: they need x86-64 and a C library with _dl_find_object (glibc 2.35 or later)"
+            );
         }
         return;
     };

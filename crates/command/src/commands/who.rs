@@ -50,11 +50,8 @@ pub fn run(flags: &WhoFlags) -> Result<ExitCode> {
     }
     let trace = Trace::open(&flags.trace)?;
     // Events have their threads even if a trace has no stacks.
-    if trace.header.stacks == 0 && by != By::Thread {
-        return Err(Error::Input(format!(
-            "{}: this trace has no stacks: record again with --stack-sample all, or use --by thread",
-            flags.trace.display()
-        )));
+    if let Some(why) = trace.header.without_stacks().filter(|_| by != By::Thread) {
+        return Err(Error::Input(format!("{}: {why}; --by thread needs none", flags.trace.display())));
     }
     let stacks = trace.stacks()?;
     let by_thread = by == By::Thread;

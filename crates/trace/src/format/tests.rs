@@ -22,6 +22,19 @@ fn another_file_and_another_version_are_refused() {
     assert_eq!(refused(at::PARTS, STACKS as u8), "");
 }
 
+/// To record again helps only where stacks were not asked for.
+#[test]
+fn a_trace_says_why_it_has_no_stacks() {
+    let why = |asked: u32, has: bool| {
+        let mut bytes = if has { TraceBuilder::with_stacks(512, 1).finish() } else { TraceBuilder::new(512).finish() };
+        bytes[at::STACKS..at::STACKS + 4].copy_from_slice(&asked.to_le_bytes());
+        TraceHeader::read(&bytes).unwrap().without_stacks()
+    };
+    assert_eq!(why(1, true), None);
+    assert!(why(0, false).unwrap().ends_with("record again with --stack-sample all"));
+    assert!(why(1, false).unwrap().contains("glibc 2.35"));
+}
+
 #[test]
 fn each_part_is_a_bit_of_its_own() {
     let read = |has_window: bool, has_stacks: bool| {

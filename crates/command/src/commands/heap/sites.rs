@@ -13,11 +13,8 @@ use allocanary_who::{By, Folding, MomentChoice, TracePoint, sites};
 /// Opens a trace with stacks.
 pub fn open(file: &Path) -> Result<Trace> {
     let trace = Trace::open(file)?;
-    if trace.header.stacks == 0 {
-        return Err(Error::Input(format!(
-            "heap: --trace {}: this trace has no stacks: record with `allocanary record --stack-sample all`",
-            file.display()
-        )));
+    if let Some(why) = trace.header.without_stacks() {
+        return Err(Error::Input(format!("heap: --trace {}: {why}", file.display())));
     }
     Ok(trace)
 }

@@ -81,11 +81,8 @@ fn is_json(path: &Path) -> Result<bool> {
 /// The sites of a trace.
 fn found(flags: &WhoFlags, path: &Path, wanted: Option<MomentChoice>, by: By) -> Result<SiteReport> {
     let trace = Trace::open(path)?;
-    if trace.header.stacks == 0 {
-        return Err(Error::Input(format!(
-            "{}: this trace has no stacks: record again with --stack-sample all",
-            path.display()
-        )));
+    if let Some(why) = trace.header.without_stacks() {
+        return Err(Error::Input(format!("{}: {why}", path.display())));
     }
     let stacks = trace.stacks()?;
     let (taken, resident, merged) = sites::take_wanted(&trace, wanted, false)?;
