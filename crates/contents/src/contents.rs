@@ -47,6 +47,9 @@ pub struct Contents {
     pub texts: Option<Vec<Text>>,
     /// The holders, the largest first.
     pub holders: Vec<Holder>,
+    /// Blocks to which only data leads that looks like a pointer: they may be held or leaked.
+    #[serde(default, skip_serializing_if = "Alike::is_empty")]
+    pub alike: Alike,
     /// The blocks that retain most, each one below the one that retains it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub retained: Vec<Retained>,
@@ -99,6 +102,21 @@ pub struct Copies {
     pub blocks: u64,
     /// Bytes of them.
     pub bytes: u64,
+}
+
+/// Blocks to which only texts, numbers and unused bytes lead that look like a pointer, and what these blocks hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Alike {
+    /// How many.
+    pub blocks: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+}
+
+impl Alike {
+    fn is_empty(&self) -> bool {
+        self.blocks == 0
+    }
 }
 
 /// A text that is there more than once.

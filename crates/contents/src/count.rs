@@ -6,9 +6,9 @@ use std::hash::Hash;
 
 use allocanary_heap::Memory;
 
-use crate::contents::{Holder, InnerBlocks, KindRow, Leaked, Lost, Retained};
+use crate::contents::{Alike, Holder, InnerBlocks, KindRow, Leaked, Lost, Retained};
 use crate::dominators::{self, Retains};
-use crate::holders::{HolderKey, Holders};
+use crate::holders::{HolderKey, Holders, LIKENESS};
 use crate::kinds::{Kinds, TypedBlocks};
 use crate::leaks::Leak;
 use crate::links::Links;
@@ -155,6 +155,12 @@ pub fn holders(
     order.into_iter().map(one).collect()
 }
 
+/// What only data leads to.
+pub fn alike(found: &Holders) -> Alike {
+    let of = found.all.iter().find(|(key, _)| *key == HolderKey::Likeness);
+    of.map_or(Alike::default(), |(_, sum)| Alike { blocks: sum.blocks, bytes: sum.bytes })
+}
+
 /// The blocks that retain most.
 pub fn retained(
     heap: &TypedBlocks,
@@ -194,6 +200,7 @@ fn name(heap: &TypedBlocks, key: HolderKey, names: &HolderNames, open: &Open) ->
             Some(mapping) => format!("other memory at {:#x}", mapping.from),
             None => "other memory".into(),
         },
+        HolderKey::Likeness => LIKENESS.into(),
         HolderKey::Unsure => "moving: reached in another reading only".into(),
     }
 }

@@ -17,6 +17,9 @@ use crate::paths::Paths;
 use crate::reach::{From, Reach, each_pointer};
 use crate::roots::RootKind;
 
+/// The name of the row of blocks that no holder has.
+pub const LIKENESS: &str = "only bytes that look like a pointer";
+
 /// A holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HolderKey {
@@ -34,6 +37,8 @@ pub enum HolderKey {
     Mapping(u32),
     /// Another reading.
     Unsure,
+    /// Nothing: data looks like a pointer.
+    Likeness,
 }
 
 /// What a holder has.
@@ -86,8 +91,9 @@ impl Holders {
                     paths.begin(holder, block, kind(block), offset);
                     holder
                 }
-                From::Unsure | From::Nothing => {
-                    let holder = holders.place(HolderKey::Unsure);
+                from @ (From::Unsure | From::Nothing | From::Likeness) => {
+                    let is_alike = from == From::Likeness;
+                    let holder = holders.place(if is_alike { HolderKey::Likeness } else { HolderKey::Unsure });
                     paths.begin(holder, block, kind(block), 0);
                     holder
                 }

@@ -19,6 +19,7 @@ mod blocks;
 mod contents;
 mod copy;
 mod count;
+mod data;
 mod dominators;
 mod found;
 pub mod held;
@@ -44,8 +45,9 @@ mod threads;
 mod wanted;
 
 pub use contents::{
-    Contents, Copies, CoreState, Holder, InnerBlocks, KindRow, LeakSite, Leaked, Lost, Retained, SCHEMA, SampledPages,
-    Text,
+    Alike, Contents, Copies, CoreState, Holder, InnerBlocks, KindRow, LeakSite, Leaked, Lost, Retained, SCHEMA,
+    SampledPages, Text,
 };
+pub use holders::LIKENESS;
 pub use take::{take, take_core};
 pub use wanted::ContentsRequest;

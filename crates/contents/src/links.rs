@@ -5,6 +5,7 @@
 //! object and to its neighbours in a list.
 
 use crate::blocks::Blocks;
+use crate::data::DataWords;
 
 /// What is known of one block: nothing, or where in it an object is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,12 +36,14 @@ impl ObjectLink {
 pub struct Links {
     /// Empty where no block is an object.
     objects: Vec<ObjectLink>,
+    /// Words that are data: what they lead to is not held by them.
+    pub data: DataWords,
 }
 
 impl Links {
     /// With what is known of each block.
     pub fn new(objects: Vec<ObjectLink>) -> Links {
-        Links { objects }
+        Links { objects, data: DataWords::default() }
     }
 
     /// The object in a block.
@@ -62,8 +65,19 @@ impl Links {
     /// Whether a word of a block holds what it leads to.
     #[inline]
     pub fn holds(&self, from: u32, at: u64) -> bool {
-        let Some(object) = self.objects.get(from as usize).filter(|object| object.0 & WEAK != 0) else { return true };
-        !OF_WEAK.contains(&at.wrapping_sub(u64::from(object.0 & 15) * 8))
+        self.may_hold(from, at) && !self.data.has(from, at)
+    }
+
+    /// Whether a word of a block holds what it leads to, or is data that looks like a pointer.
+    #[inline]
+    pub fn may_hold(&self, from: u32, at: u64) -> bool {
+        let Some(object) = self.objects.get(from as usize).filter(|object| object.0 & (WEAK | COLLECTED) != 0) else {
+            return true;
+        };
+        let within = at.wrapping_sub(u64::from(object.0 & 15) * 8);
+        // The first object of the collector's list is linked to the list's head, in the state of the interpreter.
+        let is_link = object.0 & COLLECTED != 0 && within.wrapping_add(HEAD) < HEAD;
+        !is_link && !(object.0 & WEAK != 0 && OF_WEAK.contains(&within))
     }
 }
 
@@ -87,6 +101,10 @@ mod tests {
         );
         assert!(!links.counts(&blocks, 1, 0x2010));
         assert!(!links.holds(1, 32 + 16) && !links.holds(1, 32 + 40) && links.holds(1, 32 + 24) && links.holds(0, 32));
+        assert!(
+            !links.holds(0, 0) && !links.holds(0, 8) && links.holds(0, 16) && links.holds(2, 0),
+            "links of the first"
+        );
         assert_eq!((links.object(1), links.object(2)), (Some(32), None));
     }
 }

@@ -20,12 +20,15 @@ pub enum From {
     Block(u32),
     /// It was reached in another reading, or has changed since.
     Unsure,
+    /// Only data that looks like a pointer.
+    Likeness,
 }
 
 /// Marks in the list of parents.
 const NOTHING: u32 = u32::MAX;
 const ROOT: u32 = 1 << 31;
 const UNSURE: u32 = u32::MAX - 1;
+const LIKENESS: u32 = u32::MAX - 2;
 
 /// What is reached.
 #[derive(Debug, Default)]
@@ -34,8 +37,9 @@ pub struct Reach {
     parents: Vec<u32>,
     /// The blocks in the order in which they are met.
     pub order: Vec<u32>,
-    /// How many of them were followed.
+    /// How many of them were followed, and of how many the data was looked at.
     followed: usize,
+    looked: usize,
     /// The addresses of roots that lead to a block first, and the root that each is in.
     pub roots: Vec<(u64, u32)>,
 }
@@ -48,6 +52,7 @@ impl Reach {
             order: Vec::with_capacity(blocks.len()),
             roots: Vec::new(),
             followed: 0,
+            looked: 0,
         };
         let mut kind = None;
         for (index, root) in (0..).zip(roots) {
@@ -67,6 +72,7 @@ impl Reach {
             }
         }
         reach.go_on(copy, blocks, links);
+        reach.look_alike(copy, blocks, links);
         reach
     }
 
@@ -77,7 +83,7 @@ impl Reach {
         else {
             return;
         };
-        self.parents[found as usize] = ROOT | (self.roots.len() as u32).min(ROOT - 2);
+        self.parents[found as usize] = ROOT | (self.roots.len() as u32).min(ROOT - 4);
         self.roots.push((at, root));
         self.order.push(found);
     }
@@ -88,6 +94,7 @@ impl Reach {
             self.parents[block as usize] = UNSURE;
             self.order.push(block);
             self.go_on(copy, blocks, links);
+            self.look_alike(copy, blocks, links);
         }
     }
 
@@ -107,11 +114,37 @@ impl Reach {
         self.followed = next;
     }
 
+    /// Reaches what only data leads to, after all that something holds was reached.
+    fn look_alike(&mut self, copy: &MemoryCopy, blocks: &Blocks, links: &Links) {
+        while let Some(&block) = self.order.get(self.looked) {
+            self.looked += 1;
+            if !links.data.is_ruled(block) {
+                continue;
+            }
+            each_likeness(copy, blocks, links, block, |to| {
+                let parent = &mut self.parents[to as usize];
+                if *parent == NOTHING {
+                    *parent = LIKENESS;
+                    self.order.push(to);
+                }
+            });
+            self.go_on(copy, blocks, links);
+        }
+    }
+
+    /// The walk with what is known of data now. What only another reading reached stays reached.
+    pub fn again(&self, copy: &MemoryCopy, blocks: &Blocks, roots: &[Root], links: &Links) -> Reach {
+        let mut reach = Reach::of(copy, blocks, roots, links);
+        self.order.iter().for_each(|block| reach.add(copy, blocks, *block, links));
+        reach
+    }
+
     /// What leads to a block first.
     pub fn from(&self, block: u32) -> From {
         match self.parents[block as usize] {
             NOTHING => From::Nothing,
             UNSURE => From::Unsure,
+            LIKENESS => From::Likeness,
             root if root & ROOT != 0 => From::Root(root & !ROOT),
             block => From::Block(block),
         }
@@ -125,14 +158,77 @@ impl Reach {
 
 /// Visits the blocks that a block holds: the distance of the pointer from the block's beginning, and the block.
 pub fn each_pointer(copy: &MemoryCopy, blocks: &Blocks, links: &Links, block: u32, mut visit: impl FnMut(u64, u32)) {
+    each_found(copy, blocks, links, block, |at, found| {
+        if links.holds(block, at) {
+            visit(at, found);
+        }
+    });
+}
+
+/// Visits the blocks to which data of a block seems to point.
+fn each_likeness(copy: &MemoryCopy, blocks: &Blocks, links: &Links, block: u32, mut visit: impl FnMut(u32)) {
+    each_found(copy, blocks, links, block, |at, found| {
+        if links.data.has(block, at) && links.may_hold(block, at) {
+            visit(found);
+        }
+    });
+}
+
+/// Visits the other blocks that a block's words lead to.
+#[inline]
+fn each_found(copy: &MemoryCopy, blocks: &Blocks, links: &Links, block: u32, mut visit: impl FnMut(u64, u32)) {
     let one = blocks.get(block);
     copy.each_word(one.at..one.at + one.bytes, |at, word| {
         if let Some(found) = blocks.find(word)
             && found != block
             && links.counts(blocks, found, word)
-            && links.holds(block, at - one.at)
         {
             visit(at - one.at, found);
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::DataRule;
+    use crate::made::{FakeHeap, blocks, globals};
+
+    const GLOBALS: u64 = 0x10_0000;
+    const HEAP: u64 = 0x1_0000_0000;
+
+    /// A global variable has block 0, whose second word is data. It seems to lead to 1, which has 2; 0 holds 3, and seems to lead to it too.
+    fn made() -> (FakeHeap, Blocks, Links) {
+        let mut made = FakeHeap::of(&[(GLOBALS, 4096), (HEAP, 4096)]);
+        made.put(GLOBALS + 8, &[HEAP]);
+        let at = |block: u64| HEAP + 32 * block;
+        made.put(at(0), &[at(3), at(1), at(3)]);
+        made.put(at(1), &[0, at(2)]);
+        let blocks = blocks((0..5).map(|block| (at(block), 32)));
+        let mut links = Links::default();
+        links.data.set(blocks.len(), 0, DataRule::within(1, 2));
+        (made, blocks, links)
+    }
+
+    #[test]
+    fn what_only_data_leads_to_is_told_apart_and_is_not_lost() {
+        let (made, blocks, links) = made();
+        let copy = made.copy();
+        let reach = Reach::of(&copy, &blocks, &globals(GLOBALS), &links);
+        let from: Vec<From> = (0..5).map(|block| reach.from(block)).collect();
+        assert_eq!(from, [From::Root(0), From::Likeness, From::Block(1), From::Block(0), From::Nothing]);
+    }
+
+    #[test]
+    fn what_another_reading_reached_stays_and_its_data_is_followed() {
+        let (mut made, blocks, mut links) = made();
+        made.put(GLOBALS + 8, &[0]);
+        let copy = made.copy();
+        let mut before = Reach::of(&copy, &blocks, &globals(GLOBALS), &Links::default());
+        before.add(&copy, &blocks, 0, &Links::default());
+        links.data.set(blocks.len(), 1, DataRule::WHOLE);
+        let reach = before.again(&copy, &blocks, &globals(GLOBALS), &links);
+        let from: Vec<From> = (0..5).map(|block| reach.from(block)).collect();
+        assert_eq!(from, [From::Unsure, From::Likeness, From::Likeness, From::Block(0), From::Nothing]);
+    }
 }

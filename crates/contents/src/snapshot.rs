@@ -88,10 +88,14 @@ impl<'a> Snapshot<'a> {
     }
 
     /// All that is told of it.
-    pub fn contents(mut self, reach: &Reach, wanted: &ContentsRequest, open: &Open) -> Contents {
+    pub fn contents(mut self, mut reach: Reach, wanted: &ContentsRequest, open: &Open) -> Contents {
+        let mut links = std::mem::take(&mut self.links);
         let heap = self.found.heap(self.copy, None, open);
         let kinds = Kinds::of(&heap, self.found.types.as_ref());
-        let leaks = leaks::of(self.copy, heap.blocks, reach, &self.links);
+        if kinds.add_data(&heap, &mut links.data) {
+            reach = reach.again(self.copy, heap.blocks, heap.roots, &links);
+        }
+        let leaks = leaks::of(self.copy, heap.blocks, &reach, &links);
         let mut contents = self.found.contents();
         contents.kinds = count::kinds(&heap, &kinds);
         (contents.copies, contents.texts) = texts::copies(&heap, &kinds, wanted.texts);
@@ -99,10 +103,11 @@ impl<'a> Snapshot<'a> {
             contents.leaked = Some(count::leaked(&heap, &kinds, &leaks, &self.found.profile, wanted));
         }
         if wanted.holders {
-            let (found, paths) = Holders::of(&heap, reach, open, &self.links, &|block| kinds.number(block));
+            let (found, paths) = Holders::of(&heap, &reach, open, &links, &|block| kinds.number(block));
             let names = self.names();
             contents.holders = count::holders(&heap, &kinds, &found, &paths, &names, open);
-            contents.retained = count::retained(&heap, &kinds, &found, &paths, &self.links, &names, open);
+            contents.retained = count::retained(&heap, &kinds, &found, &paths, &links, &names, open);
+            contents.alike = count::alike(&found);
         }
         contents.problems = self.found.take_problems();
         contents

@@ -94,7 +94,7 @@ pub fn take(pid: u32, wanted: &ContentsRequest, time: Duration) -> Result<Conten
                     "there was no time for a second reading, which has to agree: --timeout gives it more".into(),
                 );
             }
-            let mut contents = reading.contents(&reach, wanted, &open);
+            let mut contents = reading.contents(reach, wanted, &open);
             (contents.process, contents.taken, contents.readings) = (subject, millis(SystemTime::now()), number);
             contents.stopped = stopped;
             if !agreed && number > 1 {
@@ -135,7 +135,7 @@ pub fn take_core(path: &Path, wanted: &ContentsRequest, time: Duration) -> Resul
             );
         }
         let reach = reading.reach();
-        reading.contents(&reach, wanted, &open)
+        reading.contents(reach, wanted, &open)
     };
     let subject = ProcessSubject {
         pid: core.pid,

@@ -1,5 +1,10 @@
 //! What bytes are, without knowing of what. In: bytes. Out: whether they are text, and which.
 
+use std::ops::Range;
+
+/// The kind of blocks that are filled by a text.
+pub const TEXT: &str = "text";
+
 /// Whether all bytes are of a text.
 pub fn is_text(bytes: &[u8]) -> bool {
     let fine = |byte: &u8| byte.is_ascii_graphic() || matches!(byte, b' ' | b'\n' | b'\t' | b'\r') || *byte >= 0x80;
@@ -20,6 +25,11 @@ const HEADER: usize = 24;
 
 /// The text that fills a block, if one does: from its beginning or behind a header, up to a zero or the end.
 pub fn text(bytes: &[u8]) -> Option<&[u8]> {
+    place(bytes).map(|place| &bytes[place])
+}
+
+/// Where the text that fills a block is.
+pub fn place(bytes: &[u8]) -> Option<Range<usize>> {
     let bytes = &bytes[..bytes.len().min(MOST)];
     let at = |from: usize| {
         let rest = &bytes[from..];
@@ -28,7 +38,7 @@ pub fn text(bytes: &[u8]) -> Option<&[u8]> {
         // The bytes of a pointer can be letters: six of them.
         let least = if from.is_multiple_of(8) { 7 } else { 4 };
         let long = text.len() >= least && 2 * text.len() + 16 >= bytes.len();
-        (long && is_text(text)).then_some(text)
+        (long && is_text(text)).then_some(from..from + end)
     };
     let first = bytes.first()?;
     if *first >= b' '

@@ -11,6 +11,7 @@
 mod btree;
 pub mod content;
 mod cpp;
+mod data;
 mod heap;
 mod nodes;
 mod owners;

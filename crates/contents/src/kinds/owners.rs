@@ -42,7 +42,7 @@ struct Owners<'a, 'b> {
 }
 
 /// The two strings.
-const STRINGS: [&str; 2] = ["std::string data", "String data (Rust)"];
+pub(super) const STRINGS: [&str; 2] = ["std::string data", "String data (Rust)"];
 /// What can be either, until all are known.
 const EITHER: &str = "string data";
 
@@ -109,7 +109,15 @@ impl Owners<'_, '_> {
     fn is_string(&self, data: u64, bytes: u64, [length, capacity, _]: [u64; 3]) -> bool {
         // Up to 15 bytes are in the string itself.
         let fits = capacity > 15 && capacity < bytes && length <= capacity && fills(capacity + 1, bytes);
-        fits && self.heap.copy.bytes(data + length, 1).is_some_and(|byte| byte[0] == 0)
+        fits && self.heap.copy.bytes(data + length, 1).is_some_and(|byte| byte[0] == 0) && !self.is_array(data, length)
+    }
+
+    /// Whether what a string would have are pointers: an array, its count and its bytes look like a string.
+    fn is_array(&self, data: u64, length: u64) -> bool {
+        const LOOKED: u64 = 64;
+        let words = WordSlice(self.heap.copy.bytes(data, length.min(LOOKED)).unwrap_or_default());
+        let filled = || (0..words.len()).filter_map(|at| words.get(at)).filter(|word| *word != 0);
+        filled().next().is_some() && filled().all(|word| self.heap.blocks.find(word).is_some())
     }
 
     fn is_rust_string(&self, data: u64, bytes: u64, capacity: u64, length: u64) -> bool {

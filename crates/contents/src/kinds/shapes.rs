@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::content::text;
+use super::content::{TEXT, text};
 use super::heap::{TypedBlocks, WordSlice};
 use super::table::Kinds;
 
@@ -26,7 +26,7 @@ enum Found {
 
 /// Gives the rest of the blocks a kind.
 pub fn mark(heap: &TypedBlocks, kinds: &mut Kinds) {
-    let names = ["zeroes", "text", "pointer array", "pointers and other data", "data without pointers"]
+    let names = ["zeroes", TEXT, "pointer array", "pointers and other data", "data without pointers"]
         .map(|name| kinds.named(name, false));
     let mut small: BTreeMap<u64, (Shape, Vec<u32>)> = BTreeMap::new();
     for (index, block) in heap.blocks.iter() {

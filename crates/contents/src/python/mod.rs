@@ -4,6 +4,7 @@
 //! "type". From it on every type proves itself by its own type. Builds for debugging and 3.7 have other distances, and have no objects here.
 
 mod globals;
+mod layout;
 mod pools;
 pub mod types;
 
@@ -14,13 +15,30 @@ pub use types::Types;
 use allocanary_heap::MemoryCopy;
 
 use crate::blocks::Blocks;
+use crate::data::DataWords;
 use crate::links::{Links, ObjectLink};
 
-/// Which of the blocks are objects.
+/// Which of the blocks are objects, and which of their words are data.
 pub fn links(copy: &MemoryCopy, blocks: &Blocks, types: &Types) -> Links {
-    let one = |(_, block): (u32, allocanary_heap::HeapBlock)| match types.object(copy, block) {
-        Some((at, of)) => ObjectLink::new(at, of.collected, of.weak),
-        None => ObjectLink::default(),
-    };
-    Links::new(blocks.iter().map(one).collect())
+    let (mut data, mut owned) = (DataWords::default(), Vec::new());
+    let mut objects = Vec::with_capacity(blocks.len());
+    for (index, block) in blocks.iter() {
+        let Some((at, of)) = types.object(copy, block) else {
+            objects.push(ObjectLink::default());
+            continue;
+        };
+        objects.push(ObjectLink::new(at, of.collected, of.weak));
+        data.set(blocks.len(), index, layout::rule(copy, block, at, &of));
+        if layout::owns(&of) {
+            owned.push((block.at + at, of));
+        }
+    }
+    let mut links = Links::new(objects);
+    for (object, of) in owned {
+        if let Some((block, rule)) = layout::owned(copy, blocks, object, &of, |block| links.object(block).is_some()) {
+            data.set(blocks.len(), block, rule);
+        }
+    }
+    links.data = data;
+    links
 }

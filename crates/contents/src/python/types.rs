@@ -18,11 +18,15 @@ use crate::modules::ModuleList;
 const TYPE: u64 = 8;
 const NAME: u64 = 24;
 const BASIC_SIZE: u64 = 32;
+const ITEM_SIZE: u64 = 40;
 const FLAGS: u64 = 168;
 const BASE: u64 = 256;
+const DICT_OFFSET: u64 = 288;
 /// `Py_TPFLAGS_HAVE_GC`, and the two by which words come before those of the collector.
 const COLLECTED: u64 = 1 << 14;
 const BEFORE: u64 = 1 << 3 | 1 << 4;
+/// `Py_TPFLAGS_HEAPTYPE`.
+const HEAP_TYPE: u64 = 1 << 9;
 /// Names are cut here.
 const LONGEST: usize = 256;
 /// The collector's words before an object.
@@ -60,8 +64,15 @@ pub struct Type {
     pub collected: bool,
     /// Whether its objects are weak references.
     pub weak: bool,
+    /// Whether it was made when the program ran, as every class of Python was.
+    pub is_class: bool,
+    /// The bytes of an object, without its items.
+    pub bytes: u64,
+    /// The bytes of each item; 0 of objects without items.
+    pub item: u64,
+    /// Whether an object has its own variables in a dict.
+    pub has_dict: bool,
     before: bool,
-    bytes: u64,
 }
 
 /// The types of an interpreter.
@@ -148,13 +159,17 @@ impl Types {
             return None;
         }
         let (bytes, flags) = (word(at, BASIC_SIZE)?, word(at, FLAGS)?);
+        let (item, has_dict) = (word(at, ITEM_SIZE)?, word(at, DICT_OFFSET)? != 0);
         let name = text(copy, at)?;
         ((16..1 << 20).contains(&bytes)).then(|| Type {
             weak: is_weak(copy, at),
             name,
             collected: flags & COLLECTED != 0,
             before: flags & BEFORE != 0,
+            is_class: flags & HEAP_TYPE != 0,
             bytes,
+            item,
+            has_dict,
         })
     }
 }

@@ -303,6 +303,14 @@ fn sure(contents: &Contents) -> Vec<String> {
             contents.allocators.join(" and ")
         ));
     }
+    if contents.alike.blocks > 0 {
+        all.push(format!(
+            "{} blocks, {} in all, are reachable only through bytes that look like a pointer: in texts, in numbers and in unused memory. No name is \
+             given to their holder. They do not count as leaked, and can be.",
+            count(contents.alike.blocks),
+            bytes(contents.alike.bytes)
+        ));
+    }
     if contents.leaked.is_some() {
         all.push(hidden(contents));
     }

@@ -1,8 +1,11 @@
 //! The answer. In: contents. Out: a sentence or two.
 
-use allocanary_contents::{Contents, Leaked, Lost};
+use allocanary_contents::{Contents, LIKENESS, Leaked, Lost};
 
 use super::{bytes, count};
+
+/// A part of all bytes is large if it is one of so many.
+const ALIKE: u64 = 20;
 
 /// A sentence about the leaks, and one about the largest holder.
 pub fn answer(contents: &Contents) -> String {
@@ -14,6 +17,7 @@ pub fn answer(contents: &Contents) -> String {
         _ => "What is leaked is not known; the reason is below.".into(),
     }];
     sentences.extend(most(contents));
+    sentences.extend(alike(contents));
     sentences.join(" ")
 }
 
@@ -32,9 +36,22 @@ fn by(row: &Lost) -> Option<String> {
     Some(format!(", allocated by `{}` ({} of {} sampled)", site.name, count(site.blocks), count(row.blocks)))
 }
 
+/// What only data leads to, if it is a large part.
+fn alike(contents: &Contents) -> Option<String> {
+    let alike = contents.alike;
+    let verb = if alike.blocks == 1 { "is" } else { "are" };
+    (alike.bytes.saturating_mul(ALIKE) >= contents.bytes && alike.blocks > 0).then(|| {
+        format!(
+            "{} in {} {verb} reachable only through bytes that look like a pointer.",
+            bytes(alike.bytes),
+            blocks(alike.blocks)
+        )
+    })
+}
+
 /// The largest holder, or the largest kind if no holders were looked for.
 fn most(contents: &Contents) -> Option<String> {
-    let Some(holder) = contents.holders.first() else {
+    let Some(holder) = contents.holders.iter().find(|holder| holder.name != LIKENESS) else {
         let kind = contents.kinds.first()?;
         return Some(format!("Of {} of objects, {} is {}.", bytes(contents.bytes), bytes(kind.bytes), kind.kind));
     };

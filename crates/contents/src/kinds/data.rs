@@ -1,0 +1,50 @@
+//! Data in blocks whose kinds are known. In: the kinds. Out: the words of texts, which hold nothing.
+//!
+//! The data of a `std::string` or a `String` is text and unused capacity. Where the content alone says text, the words that have a byte of it
+//! are data; behind its end can be fields of a structure.
+
+use super::content;
+use super::heap::TypedBlocks;
+use super::owners::STRINGS;
+use super::table::Kinds;
+use crate::data::{DataRule, DataWords};
+
+impl Kinds {
+    /// Adds to what is known of data what the kinds of the blocks say. Returns whether anything was added.
+    pub fn add_data(&self, heap: &TypedBlocks, data: &mut DataWords) -> bool {
+        let strings = STRINGS.map(|name| self.known.get(name).copied());
+        let text = self.known.get(content::TEXT).copied();
+        let mut adds = false;
+        for (index, _) in heap.blocks.iter() {
+            let kind = Some(self.number(index));
+            let rule = match kind {
+                _ if strings.contains(&kind) => DataRule::WHOLE,
+                _ if kind == text => of_text(heap.words(index).0),
+                _ => continue,
+            };
+            adds = true;
+            data.set(heap.blocks.len(), index, rule);
+        }
+        adds
+    }
+}
+
+/// The words that have a byte of the text.
+fn of_text(bytes: &[u8]) -> DataRule {
+    content::place(bytes).map_or(DataRule::NONE, |text| {
+        let first = text.start as u64 / 8;
+        DataRule::within(first, (text.end as u64).div_ceil(8) - first)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_behind_a_text_is_not_data() {
+        assert_eq!(of_text(b"a name of 21 letters.\0\0\0........"), DataRule::within(0, 3));
+        assert_eq!(of_text(b"\x05\0\0\0a text\0\0\0\0\0\0"), DataRule::within(0, 2));
+        assert_eq!(of_text(&[1; 32]), DataRule::NONE);
+    }
+}

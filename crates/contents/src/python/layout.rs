@@ -1,0 +1,144 @@
+//! Which words of CPython's objects are pointers. In: an object and its type. Out: the words of its block that are data, and the blocks that
+//! it owns whose words are data.
+//!
+//! | object | data |
+//! |---|---|
+//! | `bytes`, `int`, `float`, `complex` | all but the type |
+//! | `str` | all but the type, and of a text that is not ASCII the pointer to its UTF-8 bytes |
+//! | `set`, `frozenset` | the hashes of its entries |
+//! | `tuple`; the items of a `list` | what is behind its items |
+//! | `bytearray`, `array.array` | the whole block that it owns |
+//! | the keys of a `dict` | the index, and the hashes |
+//! | code, and each other object of items that are smaller than a pointer | the items |
+//! | an object without items | the word behind it, if its block is one word longer: allocators round up |
+//!
+//! The size of `str` tells the releases up to 3.11 from the later ones.
+
+use allocanary_heap::{HeapBlock, MemoryCopy};
+
+use super::types::Type;
+use crate::blocks::Blocks;
+use crate::data::DataRule;
+
+/// `sizeof(PyUnicodeObject)` up to 3.11.
+const OLD_TEXT: u64 = 80;
+/// Fields: the count of items of an object that has them, the flags of a `str`, keys of a `dict`, and items of others.
+const COUNT: u64 = 16;
+const STATE: u64 = 32;
+const KEYS: u64 = 32;
+const ITEMS: u64 = 24;
+const BYTES: [u64; 2] = [32, 40];
+const TABLE: u64 = 40;
+/// Of the state of a `str`: whether the text is behind the object, and whether it is ASCII.
+const COMPACT: u64 = 1 << 5;
+const ASCII: u64 = 1 << 6;
+/// The words of a `set` that are pointers: its type, its table, its own eight keys, its weak references.
+const OF_SET: [u64; 11] = [1, 5, 8, 10, 12, 14, 16, 18, 20, 22, 24];
+
+/// What is data in the block of an object that begins at a distance from the block's beginning.
+pub fn rule(copy: &MemoryCopy, block: HeapBlock, at: u64, of: &Type) -> DataRule {
+    let word = |field: u64| copy.copied(block.at + at + field);
+    let first = at / 8;
+    // A class of Python can have any name.
+    let name = if of.is_class { "" } else { of.name.as_str() };
+    let but = |pointers: &[u64]| DataRule::but(&pointers.iter().map(|word| first + word).collect::<Vec<_>>());
+    match name {
+        "bytes" | "int" | "float" | "complex" => but(&[1]),
+        "str" => {
+            let is_old = of.bytes == OLD_TEXT;
+            match word(STATE).map_or(0, |state| state & (COMPACT | ASCII)) {
+                // Up to 3.11 there is one more, to the same text in wide characters.
+                state if state == COMPACT | ASCII => but(if is_old { &[1, 5] } else { &[1] }),
+                COMPACT => but(if is_old { &[1, 5, 7] } else { &[1, 6] }),
+                _ => DataRule::NONE,
+            }
+        }
+        "set" | "frozenset" => but(&OF_SET),
+        "tuple" => match word(COUNT).and_then(|count| count.checked_mul(8)) {
+            Some(items) if at + of.bytes + items <= block.bytes => DataRule::from((at + of.bytes + items) / 8),
+            _ => DataRule::NONE,
+        },
+        _ if (1..8).contains(&of.item) && !of.has_dict => DataRule::from((at + of.bytes).div_ceil(8)),
+        _ if of.item == 0 && block.bytes == at + of.bytes + 8 => DataRule::from((at + of.bytes) / 8),
+        _ => DataRule::NONE,
+    }
+}
+
+/// Whether [`owned`] knows the blocks of a type's objects.
+pub fn owns(of: &Type) -> bool {
+    match of.name.as_str() {
+        "list" | "bytearray" | "set" | "frozenset" | "dict" => !of.is_class,
+        // From 3.10 on its type is made when the module is loaded.
+        name => name == "array.array",
+    }
+}
+
+/// The block that an object owns, and what of it is data. `is_object`: whether a block has an object.
+pub fn owned(
+    copy: &MemoryCopy,
+    blocks: &Blocks,
+    object: u64,
+    of: &Type,
+    is_object: impl Fn(u32) -> bool,
+) -> Option<(u32, DataRule)> {
+    let word = |field: u64| copy.copied(object.checked_add(field)?);
+    let block = |field: u64| blocks.at(word(field)?).filter(|block| !is_object(*block));
+    match of.name.as_str() {
+        "list" => Some((block(ITEMS)?, DataRule::from(word(COUNT)?))),
+        "array.array" => Some((block(ITEMS)?, DataRule::WHOLE)),
+        "bytearray" => Some((BYTES.into_iter().find_map(block)?, DataRule::WHOLE)),
+        "set" | "frozenset" => Some((block(TABLE)?, DataRule::SECONDS)),
+        "dict" => {
+            let keys = block(KEYS)?;
+            Some((keys, of_keys(copy.bytes(blocks.get(keys).at, 32)?)?))
+        }
+        _ => None,
+    }
+}
+
+/// What is data in the keys of a `dict`, by the first 32 bytes of the block.
+///
+/// Up to 3.10 the second word is the number of slots, and 40 bytes are before the index. From 3.11 on its bytes are: the logarithms of the
+/// slots and of the index's bytes, and the kind, of which the first one has a hash in each entry.
+fn of_keys(head: &[u8]) -> Option<DataRule> {
+    const OLD_HEAD: u64 = 40;
+    const HEAD: u64 = 32;
+    const LARGEST: u8 = 40;
+    let slots = u64::from_le_bytes(head.get(8..16)?.try_into().ok()?);
+    if slots.is_power_of_two() && slots >= 8 {
+        // An index has one byte up to 128 slots, then two, four and eight.
+        let bytes = match slots {
+            0..=0xff => 1,
+            0x100..=0xffff => 2,
+            0x1_0000..=0xffff_ffff => 4,
+            _ => 8,
+        };
+        return Some(DataRule::thirds((OLD_HEAD + slots.checked_mul(bytes)?) / 8));
+    }
+    let [slots, index, kind] = [head[8], head[9], head[10]];
+    if slots > index || index > LARGEST || index < 3 {
+        return None;
+    }
+    let first = (HEAD + (1 << index)) / 8;
+    match kind {
+        0 => Some(DataRule::thirds(first)),
+        1 | 2 => Some(DataRule::within(0, first)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_both_forms_are_known() {
+        let head = |second: u64| [[0; 8], second.to_le_bytes(), [0; 8], [0; 8]].concat();
+        assert_eq!(of_keys(&head(8)), Some(DataRule::thirds(6)));
+        assert_eq!(of_keys(&head(1024)), Some(DataRule::thirds((40 + 2048) / 8)));
+        let new = |slots: u64, index: u64, kind: u64| head(slots | index << 8 | kind << 16);
+        assert_eq!(of_keys(&new(3, 3, 0)), Some(DataRule::thirds(5)));
+        assert_eq!(of_keys(&new(10, 11, 1)), Some(DataRule::within(0, (32 + 2048) / 8)));
+        assert_eq!([of_keys(&new(3, 60, 0)), of_keys(&new(3, 3, 7)), of_keys(&head(0)), of_keys(&[])], [None; 4]);
+    }
+}
