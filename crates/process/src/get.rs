@@ -11,7 +11,7 @@ use allocanary_sys::proc::ProcStatus;
 use crate::channel::Channel;
 use crate::file::{Opened, Stamp};
 use crate::here::here;
-use crate::what::{BrokerReply, BrokerRequest, HostFile, ProcFile, ProcessThread, ThreadWait};
+use crate::what::{BrokerReply, BrokerRequest, HandedBack, HostFile, ProcFile, ProcessThread, ThreadWait};
 
 /// In the child: its connection to the command.
 static COMMAND: OnceLock<&'static Mutex<Channel>> = OnceLock::new();
@@ -67,6 +67,11 @@ pub fn threads(pid: u32) -> io::Result<Vec<ProcessThread>> {
 /// What the threads of a process are called, and where they wait.
 pub fn calls(pid: u32) -> io::Result<Vec<ThreadWait>> {
     parsed(&get(&BrokerRequest::Calls(pid))?.text)
+}
+
+/// What a process gave the kernel, and gets back later.
+pub fn handed_back(pid: u32) -> io::Result<HandedBack> {
+    parsed(&get(&BrokerRequest::HandedBack(pid))?.text)
 }
 
 /// The path of the program that a process runs, as the kernel writes it.

@@ -2,18 +2,23 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::path::PathBuf;
 
+use allocanary_sys::proc::handed_back::{epoll_data, timer_data};
 use allocanary_sys::proc::pids::tids;
 use allocanary_sys::sys::read_whole;
 
 use crate::file::{self, Opened};
 use crate::living::{self, or_living};
-use crate::what::{BrokerReply, BrokerRequest, HostFile, ProcFile, ProcessThread, ThreadWait};
+use crate::what::{BrokerReply, BrokerRequest, HandedBack, HostFile, ProcFile, ProcessThread, ThreadWait};
 
 /// The folder where distributions put debug files.
 const DEBUG: &str = "/usr/lib/debug";
 /// The links from which jemalloc reads settings.
 pub(crate) const LINKS: [&str; 3] = ["/etc/je_malloc.conf", "/etc/malloc.conf", "/etc/_rjem_malloc.conf"];
+
+/// The words of epoll descriptors that are told, at least.
+const MOST_WORDS: usize = 1 << 20;
 
 /// Opens it.
 pub(crate) fn here(what: &BrokerRequest) -> io::Result<BrokerReply> {
@@ -33,6 +38,7 @@ pub(crate) fn here(what: &BrokerRequest) -> io::Result<BrokerReply> {
         }
         BrokerRequest::Threads(pid) => as_json(&threads(*pid)?),
         BrokerRequest::Calls(pid) => as_json(&calls(*pid)?),
+        BrokerRequest::HandedBack(pid) => as_json(&handed_back(*pid)),
         BrokerRequest::Executable(pid) => or_living(*pid, file::executable).map(given),
         BrokerRequest::Mapped(pid, from, to) => or_living(*pid, |pid| file::mapped(pid, *from, *to)).map(given),
         BrokerRequest::JavaRelease(pid, from, to) => or_living(*pid, |pid| java_release(pid, *from, *to)).map(given),
@@ -96,9 +102,54 @@ fn calls(pid: u32) -> io::Result<Vec<ThreadWait>> {
     Ok(tids(pid)?.into_iter().map(one).collect())
 }
 
+/// The words are of all descriptors. A process without any, or that may not be looked at, has none.
+fn handed_back(pid: u32) -> HandedBack {
+    let mut found = HandedBack { timers: timer_data(&about(pid, "timers")), ..HandedBack::default() };
+    let mut pipes: Vec<PathBuf> = Vec::new();
+    for entry in fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten() {
+        let Ok(link) = fs::read_link(entry.path()) else { continue };
+        match link.to_string_lossy().as_ref() {
+            "anon_inode:[eventpoll]" if found.epoll.len() < MOST_WORDS => {
+                let name = entry.file_name();
+                found.epoll.extend(epoll_data(&about(pid, &format!("fdinfo/{}", name.to_string_lossy()))));
+            }
+            path if path.starts_with("pipe:") => pipes.push(link),
+            _ => {}
+        }
+    }
+    pipes.sort_unstable();
+    found.pipes = pipes.chunk_by(|one, other| one == other).filter(|ends| ends.len() > 1).count() as u64;
+    found
+}
+
+fn about(pid: u32, file: &str) -> Vec<u8> {
+    read_whole(format!("/proc/{pid}/{file}")).unwrap_or_default()
+}
+
 /// `HOME/lib/server/libjvm.so` is mapped: opens `HOME/release`.
 fn java_release(pid: u32, from: u64, to: u64) -> io::Result<Opened> {
     let mapping = file::mapping(pid, from, to)?;
     let home = std::path::Path::new(&mapping.name).ancestors().nth(3).ok_or(io::ErrorKind::NotFound)?;
     file::below_root(pid, &home.join("release").to_string_lossy())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsRawFd;
+
+    use super::*;
+
+    #[test]
+    fn what_a_process_gave_the_kernel_is_told() {
+        const DATA: u64 = 0x5555_1234_5670;
+        // SAFETY: a new descriptor, which lives until this process ends.
+        let epoll = unsafe { libc::epoll_create1(0) };
+        let (reads, _writes) = std::io::pipe().unwrap();
+        let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: DATA };
+        // SAFETY: two descriptors that are open, and an event that lives until the call returns.
+        assert_eq!(unsafe { libc::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, reads.as_raw_fd(), &raw mut event) }, 0);
+        let found = handed_back(std::process::id());
+        assert!(found.epoll.contains(&DATA) && found.pipes >= 1, "{found:?}");
+        assert_eq!(handed_back(0x3fff_ffff), HandedBack::default());
+    }
 }

@@ -41,7 +41,9 @@ pub use cost::Cost;
 pub use file::{Opened, Stamp};
 pub use files::ProcessFiles;
 pub use freeze::Frozen;
-pub use get::{calls, core, file_of, get, kernel, link, links, open, serve_by, status, text, threads};
+pub use get::{calls, core, file_of, get, handed_back, kernel, link, links, open, serve_by, status, text, threads};
 pub use stopped::StoppedProcess;
 pub use trouble::ProcessTrouble;
-pub use what::{BrokerReply, BrokerRequest, HostFile, ProcFile, ProcessThread, ThreadRegisters, ThreadWait};
+pub use what::{
+    BrokerReply, BrokerRequest, HandedBack, HostFile, ProcFile, ProcessThread, ThreadRegisters, ThreadWait,
+};

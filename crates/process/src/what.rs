@@ -19,6 +19,8 @@ pub enum BrokerRequest {
     Threads(u32),
     /// What its threads are called, and the calls in which they wait.
     Calls(u32),
+    /// The words that only the kernel has, and its pipes to itself.
+    HandedBack(u32),
     /// Its executable.
     Executable(u32),
     /// The file of the mapping with these addresses.
@@ -110,6 +112,7 @@ impl BrokerRequest {
             | BrokerRequest::Link(pid)
             | BrokerRequest::Threads(pid)
             | BrokerRequest::Calls(pid)
+            | BrokerRequest::HandedBack(pid)
             | BrokerRequest::Executable(pid)
             | BrokerRequest::Mapped(pid, ..)
             | BrokerRequest::JavaRelease(pid, ..)
@@ -153,6 +156,17 @@ pub struct ThreadWait {
     pub name: String,
     /// The text of `/proc/PID/task/TID/syscall`; empty if it may not be read.
     pub call: String,
+}
+
+/// What a process gave the kernel, and gets back later. No memory of the process needs to have it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HandedBack {
+    /// The data of the descriptors that its epoll descriptors watch.
+    pub epoll: Vec<u64>,
+    /// The values of its timers.
+    pub timers: Vec<u64>,
+    /// Pipes of which it has both ends. What is in them cannot be looked at.
+    pub pipes: u64,
 }
 
 /// What was opened or asked for.

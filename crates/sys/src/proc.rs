@@ -4,6 +4,7 @@
 //! rights may not open files: it gets the text from `allocanary_process`.
 
 pub mod files;
+pub mod handed_back;
 pub mod kinds;
 mod lines;
 mod mapping;
