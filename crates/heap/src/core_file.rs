@@ -225,7 +225,8 @@ impl CoreFile {
         let mut pages = PageStates::default();
         let mut bytes = vec![0; PIECE as usize];
         for (mapping, (at, there)) in self.mappings.iter().zip(&self.places) {
-            if !mapping.writable {
+            // What a file has was not written by the process.
+            if !mapping.writable && mapping.inode != 0 {
                 continue;
             }
             // A hole of the file has only zeroes. A stored range may begin in the middle of a page.

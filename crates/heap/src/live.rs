@@ -159,7 +159,9 @@ impl LiveProcess {
             let part = &mut rest[..(run.to - run.from) as usize];
             let whole = untouched(done, gap)
                 && match run.state {
-                    PageState::Resident | PageState::Huge | PageState::Unclear => self.copy(run.from, part),
+                    PageState::Resident | PageState::OfFile | PageState::Huge | PageState::Unclear => {
+                        self.copy(run.from, part)
+                    }
                     PageState::Zero => {
                         part.fill(0);
                         true
@@ -352,6 +354,8 @@ mod tests {
                 assert_eq!(libc::mprotect(start, 5 * BYTES, protection), 0);
             }
             let live = LiveProcess::open(std::process::id()).unwrap();
+            let state = |page: u64| live.pages().state(start as u64 + page * PAGE);
+            assert_eq!([1, 2].map(state), [Some(PageState::OfFile), Some(PageState::Resident)]);
             let mut bytes = vec![1; 4 * BYTES];
             assert!(live.read(start as u64, &mut bytes));
             let mut wanted = vec![7; 4 * BYTES];

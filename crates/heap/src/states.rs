@@ -158,6 +158,7 @@ fn scan(pagemap: &fs::File, span: &Span, wanted: u64, pace: &mut Pace, pages: &m
                 // Memory of a device: the kernel does not count it as resident.
                 bits if span.shared && bits & FILE == 0 => continue,
                 bits if bits & HUGE != 0 => PageState::Huge,
+                bits if !span.shared && bits & FILE != 0 => PageState::OfFile,
                 _ => PageState::Resident,
             };
             pages.push(PageRun { from: region.start, to: region.end, state });
@@ -187,7 +188,8 @@ fn read(pagemap: &fs::File, mapping: &Mapping, pace: &mut Pace, pages: &mut Page
             word if word & WORD_SWAPPED != 0 => Some(PageState::Swapped),
             word if word & WORD_PRESENT == 0 => None,
             word if mapping.shared => (word & WORD_FILE != 0).then_some(PageState::Resident),
-            word if word & (WORD_FILE | WORD_EXCLUSIVE) == 0 => Some(PageState::Unclear),
+            word if word & WORD_FILE != 0 => Some(PageState::OfFile),
+            word if word & WORD_EXCLUSIVE == 0 => Some(PageState::Unclear),
             _ => Some(PageState::Resident),
         };
         if let Some(state) = state {

@@ -11,8 +11,8 @@ use allocanary_sys::proc::Stat;
 use crate::apart::apart;
 use crate::counted::add_shares;
 use crate::{
-    CoreFile, HeapWalks, KernelCounts, LiveProcess, MappingCount, Memory, PageState, ProcessSubject, ProcessTrouble,
-    Reading, Unknown, Walk, best_of, counted, inside, parse_smaps, shares, walk_all, walked,
+    CoreFile, HeapWalks, KernelCounts, LiveProcess, MappingCount, Memory, ProcessSubject, ProcessTrouble, Reading,
+    Unknown, Walk, best_of, counted, inside, parse_smaps, shares, walk_all, walked,
 };
 use allocanary_walkers::{AllocatorMark, KNOWN, build_id};
 
@@ -233,9 +233,8 @@ fn counted_with(live: &LiveProcess, shares: Shares) -> Result<Vec<MappingCount>,
 /// them must be readable.
 fn may_read(live: &LiveProcess) -> bool {
     let readable = live.mappings().iter().filter(|one| one.readable && one.writable && !one.shared);
-    let resident = |state: &PageState| matches!(state, PageState::Resident | PageState::Huge);
-    let mut pages =
-        { readable }.flat_map(|one| live.pages().within(one.from, one.to)).filter(|run| resident(&run.state));
+    let pages = { readable }.flat_map(|one| live.pages().within(one.from, one.to));
+    let mut pages = pages.filter(|run| run.state.is_resident());
     // The process may unmap one of these pages at this moment.
     let mut some = pages.by_ref().take(20).map(|run| live.word(run.from).is_some()).peekable();
     some.peek().is_none() || some.any(|read| read)

@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::ops::Range;
 
-use crate::{Fact, Mapping, Memory, PAGE, PageStates, ThreadId};
+use crate::{Fact, Mapping, Memory, PAGE, PageState, PageStates, ThreadId};
 
 /// The most that is copied in one read.
 pub const PIECE: u64 = 4 << 20;
@@ -78,9 +78,11 @@ impl<'a> MemoryCopy<'a> {
             while at < range.end {
                 let to = range.end.min(at + PIECE);
                 if !copy.add(at, to) {
-                    // A page of it is gone, or in swap.
+                    // A page of it is gone, or in swap. What was not resident need not be there.
                     (at..to).step_by(PAGE as usize).for_each(|page| {
-                        copy.missing += if copy.add(page, (page + PAGE).min(to)) { 0 } else { PAGE };
+                        let is_missing = !copy.add(page, (page + PAGE).min(to))
+                            && memory.pages().state(page).is_some_and(PageState::is_resident);
+                        copy.missing += if is_missing { PAGE } else { 0 };
                     });
                 }
                 at = to;
@@ -100,7 +102,10 @@ impl<'a> MemoryCopy<'a> {
         if end > self.bytes.len() {
             self.bytes.resize(end, 0);
         }
-        if !self.memory.read(from, &mut self.bytes[place..end]) {
+        let part = &mut self.bytes[place..end];
+        // What the program may not read now is there nevertheless.
+        let is_hidden = || self.memory.mapping(from).is_some_and(|mapping| !mapping.readable && to <= mapping.to);
+        if !self.memory.read(from, part) && !(is_hidden() && self.memory.read_now(from, part)) {
             return false;
         }
         self.used = end;

@@ -8,6 +8,8 @@ pub const PAGE: u64 = 4096;
 pub enum PageState {
     /// In memory, and counted as resident.
     Resident,
+    /// In memory, and counted as resident, as the file of a private mapping has it: the process has not written to it.
+    OfFile,
     /// In memory as a part of a huge page.
     Huge,
     /// The kernel's page of zeroes: it was read, never written. Not counted as resident.
@@ -23,7 +25,7 @@ pub enum PageState {
 impl PageState {
     /// Whether the kernel counts the page as resident.
     pub fn is_resident(self) -> bool {
-        matches!(self, PageState::Resident | PageState::Huge)
+        matches!(self, PageState::Resident | PageState::OfFile | PageState::Huge)
     }
 
     /// Whether the page may be read: nothing is brought back from swap, and a guard has nothing to read.

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use allocanary_heap::{Mapping, Memory, PageState};
+use allocanary_heap::{Mapping, Memory};
 use allocanary_sys::proc::pids::tids;
 
 use crate::give_back::name_space;
@@ -30,8 +30,7 @@ pub fn held(memory: &dyn Memory, tids: &[u32]) -> BTreeMap<u32, usize> {
     let mut mappings: Vec<&Mapping> = memory.mappings().iter().filter(is_looked_at).collect();
     mappings.sort_by_key(|one| one.inode == 0);
     for mapping in mappings {
-        let is_there = |state| matches!(state, PageState::Resident | PageState::Huge);
-        for run in memory.pages().within(mapping.from, mapping.to).filter(|run| is_there(run.state)) {
+        for run in memory.pages().within(mapping.from, mapping.to).filter(|run| run.state.is_resident()) {
             for from in (run.from..run.to).step_by(PIECE as usize) {
                 let to = (from + PIECE).min(run.to);
                 if left < to - from || memory.is_late() {
