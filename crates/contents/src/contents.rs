@@ -55,8 +55,15 @@ pub struct Contents {
     pub retained: Vec<Retained>,
     /// The leaks. `None` if they cannot be told; then the reason is among the problems.
     pub leaked: Option<Leaked>,
+    /// Pipes of which the process has both ends: what only these have counts as leaked.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub pipes: u64,
     /// What could not be read or told, a sentence each.
     pub problems: Vec<String>,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// What a core file lacks.

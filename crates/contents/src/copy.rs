@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 
-use allocanary_heap::{CopyRoom, Mapping, Memory, MemoryCopy};
+use allocanary_heap::{CopyRoom, Mapping, Memory, MemoryCopy, PageState};
+
+use crate::roots::{MEMORY_FILES, is_own, is_written};
 
 /// The bytes that would be copied.
 pub fn bytes_of(memory: &dyn Memory) -> u64 {
@@ -25,32 +27,43 @@ pub fn part<'a>(memory: &'a dyn Memory, ranges: &[Range<u64>]) -> MemoryCopy<'a>
     MemoryCopy::of_part(memory, ranges, CopyRoom::of(0)).listing_blocks()
 }
 
-/// The ranges of resident pages that are copied, in the order of their addresses.
+/// The ranges of pages that are copied, in the order of their addresses.
 fn wanted(memory: &dyn Memory) -> Vec<Range<u64>> {
     let mappings = memory.mappings();
     let mut ranges: Vec<Range<u64>> = Vec::new();
+    let mut add = |from: u64, to: u64| match ranges.last_mut() {
+        Some(last) if last.end == from => last.end = to,
+        _ => ranges.push(from..to),
+    };
+    // What others have written to memory that is shared is not in this process's pages.
+    let mut left = MOST_SHARED;
     for (index, mapping) in mappings.iter().enumerate() {
-        if !mapping.readable
-            || !(mapping.writable && !is_device(mapping) || is_relocated(mapping, mappings.get(index + 1)))
-        {
+        if !is_written(mapping) || is_device(mapping) {
             continue;
         }
-        for run in memory.pages().within(mapping.from, mapping.to).filter(|run| run.state.is_resident()) {
-            match ranges.last_mut() {
-                Some(last) if last.end == run.from => last.end = run.to,
-                _ => ranges.push(run.from..run.to),
-            }
+        if mapping.shared && mapping.inode != 0 && is_memory(mapping) && mapping.bytes() <= left {
+            left -= mapping.bytes();
+            add(mapping.from, mapping.to);
+            continue;
         }
+        let is_relocated = is_relocated(mapping, mappings.get(index + 1));
+        let is_copied = |state: PageState| is_own(mapping, state) || is_relocated && state.is_resident();
+        let runs = memory.pages().within(mapping.from, mapping.to).filter(|run| is_copied(run.state));
+        runs.for_each(|run| add(run.from, run.to));
     }
     ranges
 }
 
+/// The most bytes of shared memory of which also the pages are looked at that are not in the process's own.
+const MOST_SHARED: u64 = 64 << 20;
+
 /// Whether reading it could do something.
 fn is_device(mapping: &Mapping) -> bool {
-    mapping.name.starts_with("[v")
-        || mapping.name.starts_with("/dev/")
-            && !mapping.name.starts_with("/dev/shm/")
-            && !mapping.name.starts_with("/dev/zero")
+    mapping.name.starts_with("/dev/") && !is_memory(mapping)
+}
+
+fn is_memory(mapping: &Mapping) -> bool {
+    MEMORY_FILES.iter().any(|begin| mapping.name.starts_with(begin))
 }
 
 /// Whether a mapping has what was relocated and then protected: the bytes of the file are not what is there. It lies before the data of

@@ -16,6 +16,7 @@ use crate::modules::Open;
 use crate::paths::Paths;
 use crate::profile::ProcessProfile;
 use crate::python::PythonVariable;
+use crate::roots::KernelHolder;
 use crate::texts;
 use crate::threads::ThreadSnapshot;
 use crate::wanted::ContentsRequest;
@@ -195,6 +196,8 @@ fn name(heap: &TypedBlocks, key: HolderKey, names: &HolderNames, open: &Open) ->
         HolderKey::ThreadLocal(index) => format!("variables of {}", thread(index)),
         HolderKey::Stack(index) => format!("stack of {}", thread(index)),
         HolderKey::Registers(index) => format!("registers of {}", thread(index)),
+        HolderKey::Kernel(KernelHolder::Epoll) => "data of epoll, in the kernel".into(),
+        HolderKey::Kernel(KernelHolder::Timer) => "values of timers, in the kernel".into(),
         HolderKey::Mapping(index) => match heap.copy.mappings().get(index as usize) {
             Some(mapping) if !mapping.name.is_empty() => format!("memory of {}", mapping.name),
             Some(mapping) => format!("other memory at {:#x}", mapping.from),

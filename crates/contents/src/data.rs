@@ -21,7 +21,11 @@ const POINTERS: u32 = 3;
 const THIRDS: u32 = 4;
 /// Each second one.
 const SECONDS: u32 = 5;
+/// All but a run of words: its first one in twelve bits, its count above.
+const OUTSIDE: u32 = 6;
+/// The bits of the first word of a run.
 const FIRST: u32 = 5;
+const OUTSIDE_FIRST: u32 = 12;
 
 impl DataRule {
     /// No word.
@@ -42,6 +46,14 @@ impl DataRule {
             return DataRule::NONE;
         }
         DataRule::new(WITHIN, count << FIRST | first)
+    }
+
+    /// All but so many from a word on.
+    pub fn outside(first: u64, count: u64) -> DataRule {
+        if first >= 1 << OUTSIDE_FIRST || count > MOST >> OUTSIDE_FIRST {
+            return DataRule::NONE;
+        }
+        DataRule::new(OUTSIDE, count << OUTSIDE_FIRST | first)
     }
 
     /// All but these words, which are pointers.
@@ -71,6 +83,7 @@ impl DataRule {
             WITHIN => word.wrapping_sub(value & ((1 << FIRST) - 1)) < value >> FIRST,
             POINTERS => word >= u64::from(BITS) || value >> word & 1 == 0,
             THIRDS => word < value || (word - value).is_multiple_of(3),
+            OUTSIDE => word.wrapping_sub(value & ((1 << OUTSIDE_FIRST) - 1)) >= value >> OUTSIDE_FIRST,
             SECONDS => !word.is_multiple_of(2),
             _ => false,
         }
@@ -126,6 +139,7 @@ mod tests {
         assert!(pointers(DataRule::WHOLE).is_empty());
         assert_eq!(pointers(DataRule::from(3)), [0, 1, 2]);
         assert_eq!(pointers(DataRule::within(2, 36)), [0, 1, 38, 39]);
+        assert_eq!(pointers(DataRule::outside(33, 2)), [33, 34]);
         assert_eq!(pointers(DataRule::but(&[1, 5, 28])), [1, 5, 28]);
         assert_eq!(pointers(DataRule::thirds(30)), [31, 32, 34, 35, 37, 38]);
         assert_eq!(pointers(DataRule::SECONDS), (0..20).map(|pair| 2 * pair).collect::<Vec<_>>());

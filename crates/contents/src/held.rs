@@ -72,7 +72,9 @@ fn each_word(
         visit(0, word);
     }
     let mut bytes = Vec::new();
-    for run in memory.pages().within(root.from, root.to).filter(|run| run.state.is_resident()) {
+    let mapping = memory.mapping(root.from);
+    let is_own = |state| mapping.is_some_and(|mapping| roots::is_own(mapping, state));
+    for run in memory.pages().within(root.from, root.to).filter(|run| is_own(run.state)) {
         let mut at = run.from.next_multiple_of(8);
         while at < run.to && *left > 0 && until.is_none_or(|until| Instant::now() < until) {
             let end = run.to.min((at / PART + 1) * PART);
@@ -106,7 +108,7 @@ fn name(
         RootKind::ThreadLocal(index) => format!("variables of {}", thread(index)),
         RootKind::Stack(index) => format!("stack of {}", thread(index)),
         RootKind::Registers(index) => format!("registers of {}", thread(index)),
-        RootKind::Python(_) | RootKind::Mapping(_) => match memory.mapping(at) {
+        RootKind::Python(_) | RootKind::Kernel(_) | RootKind::Mapping(_) => match memory.mapping(at) {
             Some(mapping) if mapping.name == "[heap]" || mapping.is_heap_like() => format!("a block at {at:#x}"),
             Some(mapping) => format!("{} at {at:#x}", mapping.name),
             None => format!("memory at {at:#x}"),

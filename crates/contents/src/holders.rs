@@ -15,7 +15,7 @@ use crate::links::Links;
 use crate::modules::{ModuleList, Open};
 use crate::paths::Paths;
 use crate::reach::{From, Reach, each_pointer};
-use crate::roots::RootKind;
+use crate::roots::{KernelHolder, RootKind};
 
 /// The name of the row of blocks that no holder has.
 pub const LIKENESS: &str = "only bytes that look like a pointer";
@@ -33,6 +33,8 @@ pub enum HolderKey {
     Stack(u32),
     /// Of a thread.
     Registers(u32),
+    /// The kernel.
+    Kernel(KernelHolder),
     /// Other memory, by the mapping's place.
     Mapping(u32),
     /// Another reading.
@@ -186,6 +188,7 @@ fn key(modules: &ModuleList, place: RootKind, at: u64, open: &Open) -> (HolderKe
         RootKind::ThreadLocal(thread) => (HolderKey::ThreadLocal(thread), 0),
         RootKind::Stack(thread) => (HolderKey::Stack(thread), 0),
         RootKind::Registers(thread) => (HolderKey::Registers(thread), 0),
+        RootKind::Kernel(what) => (HolderKey::Kernel(what), 0),
         RootKind::Mapping(mapping) => (HolderKey::Mapping(mapping), 0),
     }
 }

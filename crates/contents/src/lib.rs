@@ -16,6 +16,7 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 mod blocks;
+mod buffers;
 mod contents;
 mod copy;
 mod count;
@@ -49,5 +50,6 @@ pub use contents::{
     SampledPages, Text,
 };
 pub use holders::LIKENESS;
+pub use kinds::slices::SLAB;
 pub use take::{take, take_core};
 pub use wanted::ContentsRequest;

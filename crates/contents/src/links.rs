@@ -2,10 +2,11 @@
 //!
 //! Its collector links all objects that it looks after by two words before each object: they hold nothing, and everything would be reached
 //! by them. They point to the words before an object, and all other pointers to the object itself. A weak reference has a pointer to its
-//! object and to its neighbours in a list.
+//! object and to its neighbours in a list. Nor does the unused part of a stream's buffer hold anything.
 
 use crate::blocks::Blocks;
-use crate::data::DataWords;
+use crate::buffers::Buffer;
+use crate::data::{DataRule, DataWords};
 
 /// What is known of one block: nothing, or where in it an object is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,12 +39,20 @@ pub struct Links {
     objects: Vec<ObjectLink>,
     /// Words that are data: what they lead to is not held by them.
     pub data: DataWords,
+    /// Buffers of streams, in the order of their blocks.
+    buffers: Vec<Buffer>,
 }
 
 impl Links {
     /// With what is known of each block.
     pub fn new(objects: Vec<ObjectLink>) -> Links {
-        Links { objects, data: DataWords::default() }
+        Links { objects, ..Links::default() }
+    }
+
+    /// Adds buffers: what is in use is data, and the rest holds nothing. `blocks`: how many blocks there are.
+    pub fn add_buffers(&mut self, blocks: usize, buffers: Vec<Buffer>) {
+        buffers.iter().for_each(|buffer| self.data.set(blocks, buffer.block, DataRule::WHOLE));
+        self.buffers = buffers;
     }
 
     /// The object in a block.
@@ -72,7 +81,8 @@ impl Links {
     #[inline]
     pub fn may_hold(&self, from: u32, at: u64) -> bool {
         let Some(object) = self.objects.get(from as usize).filter(|object| object.0 & (WEAK | COLLECTED) != 0) else {
-            return true;
+            let buffer = self.buffers.binary_search_by_key(&from, |buffer| buffer.block);
+            return buffer.map_or(true, |buffer| self.buffers[buffer].uses(at));
         };
         let within = at.wrapping_sub(u64::from(object.0 & 15) * 8);
         // The first object of the collector's list is linked to the list's head, in the state of the interpreter.
@@ -106,5 +116,8 @@ mod tests {
             "links of the first"
         );
         assert_eq!((links.object(1), links.object(2)), (Some(32), None));
+        let mut links = links;
+        links.add_buffers(3, vec![Buffer { block: 2, used: [0..0, 0..9] }]);
+        assert!(!links.holds(2, 0) && links.may_hold(2, 8) && !links.may_hold(2, 16), "of a buffer");
     }
 }

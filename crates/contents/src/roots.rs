@@ -1,12 +1,14 @@
 //! Where pointers to blocks are kept outside of blocks. In: the memory, its threads, and what the allocators have. Out: ranges of
 //! addresses, each with what it is.
 //!
+//! What a program has written counts also after it made the memory read-only, or code, or took all rights away: it can give them again.
+//!
 //! An allocator's own structures are no roots: a list of free blocks points to blocks next to them, and a thread cache still has pointers
 //! to blocks that it gave away.
 
 use std::ops::Range;
 
-use allocanary_heap::{Mapping, Memory, PAGE, Walk, thread_structure};
+use allocanary_heap::{Mapping, Memory, PAGE, PageState, Walk, thread_structure};
 
 use crate::modules::ModuleList;
 use crate::threads::ThreadSnapshot;
@@ -24,8 +26,19 @@ pub enum RootKind {
     Stack(u32),
     /// A thread's registers.
     Registers(u32),
-    /// Any other memory that can be written: the mapping's place in the list.
+    /// What only the kernel has.
+    Kernel(KernelHolder),
+    /// Any other memory that was written: the mapping's place in the list.
     Mapping(u32),
+}
+
+/// What has a word in the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum KernelHolder {
+    /// The data of a descriptor that epoll watches.
+    Epoll,
+    /// The value of a timer.
+    Timer,
 }
 
 /// A range of addresses.
@@ -69,7 +82,7 @@ pub fn of(memory: &dyn Memory, threads: &[ThreadSnapshot], modules: &ModuleList,
     };
     let tls = modules.tls();
     for (index, mapping) in memory.mappings().iter().enumerate() {
-        if !mapping.readable || !mapping.writable || mapping.name.starts_with("[v") {
+        if !is_written(mapping) {
             continue;
         }
         let whole = mapping.from..mapping.to;
@@ -98,6 +111,25 @@ pub fn of(memory: &dyn Memory, threads: &[ThreadSnapshot], modules: &ModuleList,
     roots.sort_by_key(|root| (root.place, root.from));
     roots
 }
+
+/// Whether the program can have written there: now, or before it made the memory read-only, inaccessible or code. Memory that is shared can have
+/// been written at another address. Of a file that only this process sees changed no more is copied than what was written.
+pub fn is_written(mapping: &Mapping) -> bool {
+    if mapping.name.starts_with("[v") {
+        return false;
+    }
+    let is_memory = MEMORY_FILES.iter().any(|begin| mapping.name.starts_with(begin));
+    mapping.readable && mapping.writable || !mapping.shared || mapping.readable && is_memory
+}
+
+/// Whether the process itself may have written a page that has a state. Of a private file that it cannot write to now, only what differs from
+/// the file.
+pub fn is_own(mapping: &Mapping, state: PageState) -> bool {
+    if mapping.inode == 0 || mapping.writable { state.is_resident() } else { state == PageState::Resident }
+}
+
+/// How the names of files begin that are memory, and are shared.
+pub const MEMORY_FILES: [&str; 4] = ["/memfd:", "/dev/shm/", "/dev/zero", "/SYSV"];
 
 /// The parts of a range that nothing in `taken` has.
 pub fn gaps(range: Range<u64>, taken: &[Range<u64>]) -> Vec<Range<u64>> {
@@ -196,4 +228,26 @@ fn ended(memory: &dyn Memory, mapping: &Mapping, threads: &[ThreadSnapshot]) -> 
     let pointer = thread_structure(memory, mapping).filter(|_| before)?;
     let lives = threads.iter().any(|thread| thread.pointer == Some(pointer));
     (!lives).then_some(mapping.to - PAGE..mapping.to)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_counts_after_its_protection_has_changed() {
+        let mapping = |line: &str| allocanary_heap::parse_maps(&format!("1000-2000 {line}\n")).remove(0);
+        let written =
+            ["rw-p 0 00:0 0 ", "r--p 0 00:0 0 ", "---p 0 00:0 0 ", "r-xp 0 00:0 0 ", "rw-s 0 00:1 7 /srv/file"];
+        let memory = ["r--s 0 00:1 7 /memfd:words (deleted)", "r--s 0 00:1 7 /dev/shm/words"];
+        assert!(written.iter().chain(&memory).all(|line| is_written(&mapping(line))));
+        let not = ["r--p 0 00:0 0 [vvar]", "r--s 0 00:1 7 /srv/file", "---s 0 00:1 7 /memfd:words"];
+        assert!(!not.iter().any(|line| is_written(&mapping(line))));
+        let own = |line: &str| {
+            [PageState::Resident, PageState::OfFile, PageState::Huge].map(|state| is_own(&mapping(line), state))
+        };
+        assert_eq!(own("r--p 0 00:0 0 "), [true; 3]);
+        assert_eq!(own("rw-p 0 00:1 7 /srv/file"), [true; 3]);
+        assert_eq!(own("r-xp 0 00:1 7 /srv/file"), [true, false, false], "what differs from the file");
+    }
 }

@@ -1,8 +1,10 @@
 //! One reading: the blocks, the roots and the types at one moment. In: a copy. Out: what is reached, and [`Contents`].
 
 use allocanary_heap::{Memory, MemoryCopy, PAGE, PageState};
+use allocanary_process::HandedBack;
 
 use crate::blocks::Blocks;
+use crate::buffers;
 use crate::contents::Contents;
 use crate::count::{self, HolderNames};
 use crate::found::HeapGraph;
@@ -13,7 +15,7 @@ use crate::links::Links;
 use crate::modules::Open;
 use crate::python::{self, PythonVariable};
 use crate::reach::Reach;
-use crate::roots::{Root, RootKind};
+use crate::roots::{KernelHolder, Root, RootKind};
 use crate::texts;
 use crate::threads::ThreadSnapshot;
 use crate::wanted::ContentsRequest;
@@ -29,6 +31,7 @@ pub struct Snapshot<'a> {
     /// Words that hold nothing.
     pub links: Links,
     variables: Vec<PythonVariable>,
+    pipes: u64,
 }
 
 impl<'a> Snapshot<'a> {
@@ -53,14 +56,23 @@ impl<'a> Snapshot<'a> {
             ));
         }
         let (types, blocks) = (found.types.as_ref(), &found.blocks);
-        let links = types.map(|types| python::links(copy, blocks, types)).unwrap_or_default();
+        let mut links = types.map(|types| python::links(copy, blocks, types)).unwrap_or_default();
+        links.add_buffers(blocks.len(), buffers::find(copy, blocks, &found.roots));
         let variables = types.map(|types| python::variables(copy, blocks, types, &links)).unwrap_or_default();
         let of_python = (0..).zip(&variables).map(|(index, one)| Root::of_word(RootKind::Python(index), one.object));
         found.roots.splice(0..0, of_python);
         if copy.is_late() {
             found.doubts.push("the time was over before all was read: --timeout gives it more".into());
         }
-        Snapshot { copy, threads, found, links, variables }
+        Snapshot { copy, threads, found, links, variables, pipes: 0 }
+    }
+
+    /// Adds what the kernel has of the process: the words are roots.
+    pub fn add_kernel(&mut self, kernel: &HandedBack) {
+        for (what, words) in [(KernelHolder::Epoll, &kernel.epoll), (KernelHolder::Timer, &kernel.timers)] {
+            self.found.roots.extend(words.iter().map(|word| Root::of_word(RootKind::Kernel(what), *word)));
+        }
+        self.pipes = kernel.pipes;
     }
 
     /// Its live blocks.
@@ -91,12 +103,13 @@ impl<'a> Snapshot<'a> {
     pub fn contents(mut self, mut reach: Reach, wanted: &ContentsRequest, open: &Open) -> Contents {
         let mut links = std::mem::take(&mut self.links);
         let heap = self.found.heap(self.copy, None, open);
+        let mut contents = self.found.contents();
         let kinds = Kinds::of(&heap, self.found.types.as_ref());
         if kinds.add_data(&heap, &mut links.data) {
             reach = reach.again(self.copy, heap.blocks, heap.roots, &links);
         }
         let leaks = leaks::of(self.copy, heap.blocks, &reach, &links);
-        let mut contents = self.found.contents();
+        contents.pipes = self.pipes;
         contents.kinds = count::kinds(&heap, &kinds);
         (contents.copies, contents.texts) = texts::copies(&heap, &kinds, wanted.texts);
         if self.found.doubts.is_empty() {
@@ -106,8 +119,8 @@ impl<'a> Snapshot<'a> {
             let (found, paths) = Holders::of(&heap, &reach, open, &links, &|block| kinds.number(block));
             let names = self.names();
             contents.holders = count::holders(&heap, &kinds, &found, &paths, &names, open);
-            contents.retained = count::retained(&heap, &kinds, &found, &paths, &links, &names, open);
             contents.alike = count::alike(&found);
+            contents.retained = count::retained(&heap, &kinds, &found, &paths, &links, &names, open);
         }
         contents.problems = self.found.take_problems();
         contents

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use allocanary_heap::{CopyRoom, CoreFile, LiveProcess, Mapping, Memory, ProcessSubject, ProcessTrouble, ReadMode};
-use allocanary_process::{ProcessFiles, StoppedProcess};
+use allocanary_process::{HandedBack, ProcessFiles, StoppedProcess, handed_back};
 
 use crate::contents::{Contents, CoreState};
 use crate::copy::{self, bytes_of, room_for};
@@ -42,6 +42,11 @@ pub fn take(pid: u32, wanted: &ContentsRequest, time: Duration) -> Result<Conten
             (contents.process, contents.taken, contents.readings) = (subject, millis(SystemTime::now()), 1);
             return Ok(contents);
         }
+        // What is there before and after a stop was there during it.
+        let mut kernel = match wanted.how {
+            ReadMode::Running => HandedBack::default(),
+            ReadMode::Stopped => handed_back(pid).unwrap_or_default(),
+        };
         let space = room.take().unwrap_or_else(|| room_for(&live));
         let (live, threads, copy, stopped) = match wanted.how {
             ReadMode::Running => (live, None, None, None),
@@ -67,10 +72,15 @@ pub fn take(pid: u32, wanted: &ContentsRequest, time: Duration) -> Result<Conten
                 Some(begun.elapsed().as_micros() as u64)
             }
         };
+        let after = handed_back(pid).unwrap_or_default();
+        kernel.epoll.extend(after.epoll);
+        kernel.timers.extend(after.timers);
+        kernel.pipes = after.pipes;
         if !ProcessSubject::of(pid).ok_or(ProcessTrouble::Gone(pid))?.is_same(&subject) {
             return Err(ProcessTrouble::Changed(pid));
         }
         let mut reading = Snapshot::of(&copied, threads, &open);
+        reading.add_kernel(&kernel);
         // What is the same in two readings does not come from a heap that moves, and would be in a third one as well; but a page is soon freed.
         let doubts = reading.doubts();
         let moves = stopped.is_none() && (copied.missing > 0 || !doubtful.contains(doubts));

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use allocanary_contents::{Contents, ContentsRequest, take, take_core};
+use allocanary_contents::{Contents, ContentsRequest, SLAB, take, take_core};
 use allocanary_heap::ReadMode;
 use allocanary_testing::programs::{Running, compiled};
 use allocanary_testing::skipped::skipped;
@@ -74,6 +74,49 @@ fn blocks_that_move_are_not_lost() {
     // On a busy machine a walk can break too often, and a thread that does not run holds a block in a register all the time.
     let found = (0..5).find_map(|_| leaked(ReadMode::Running)).expect("one of five can be told");
     assert!((known["lost"]..=known["lost"] + THREADS).contains(&found), "{found}");
+}
+
+#[test]
+fn what_is_held_in_rare_ways_is_not_lost() {
+    let Some((running, known, _folder)) = started("ways.c", &["-O1"], "") else { return };
+    for how in [ReadMode::Running, ReadMode::Stopped] {
+        let contents = read(&running, how);
+        let leaked = contents.leaked.as_ref().unwrap_or_else(|| panic!("{:?}", contents.problems));
+        assert_eq!((leaked.blocks, contents.pipes), (known["lost"], known["pipes"]), "{how:?} {:?}", leaked.rows);
+        let held = |begin: &str| contents.holders.iter().find(|one| one.name.starts_with(begin)).map(|one| one.blocks);
+        assert_eq!((held("data of epoll"), held("values of timers")), (Some(known["epoll"]), Some(known["timers"])));
+    }
+}
+
+#[test]
+fn what_a_string_does_not_use_holds_nothing_and_loses_nothing() {
+    let Some((running, known, _folder)) = started("texts.cpp", &["-O2", "-g"], "") else { return };
+    let contents = read(&running, ReadMode::Stopped);
+    assert_eq!(contents.alike.blocks, known["alike"], "{:?}", contents.holders);
+    assert_eq!(contents.leaked.map(|leaked| leaked.blocks), Some(0));
+    let texts = contents.holders.iter().find(|one| one.name.starts_with("`texts")).map(|one| one.blocks);
+    assert_eq!(texts, Some(known["texts"] + 1));
+}
+
+#[test]
+fn what_the_buffer_of_a_stream_had_before_holds_nothing() {
+    for preload in ["", JEMALLOC].into_iter().filter(|path| path.is_empty() || Path::new(path).exists()) {
+        let Some((running, known, _folder)) = started("buffer.c", &["-O1"], preload) else { return };
+        let contents = read(&running, ReadMode::Stopped);
+        assert_eq!(contents.leaked.map(|leaked| leaked.blocks), Some(known["lost"]), "{preload}");
+    }
+}
+
+#[test]
+fn slabs_of_glib_are_named() {
+    let Some((running, known, _folder)) = started("slices.c", &["-O1", "-ldl"], "") else { return };
+    let contents = read(&running, ReadMode::Stopped);
+    let slabs = kind(&contents, SLAB);
+    if known["glib"] == 0 || slabs == 0 {
+        return skipped("no GLib before 2.76, which has slabs");
+    }
+    // A slab has room for 63 parts, and GLib takes more than one part at once.
+    assert!((16..64).contains(&slabs), "{slabs} {}", known["parts"]);
 }
 
 #[test]

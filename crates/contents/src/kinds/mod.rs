@@ -17,6 +17,7 @@ mod nodes;
 mod owners;
 mod python;
 mod shapes;
+pub mod slices;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -51,6 +52,7 @@ impl Kinds {
         if heap.languages.rust {
             btree::mark(heap, &mut kinds);
         }
+        slices::mark(heap, &mut kinds);
         shapes::mark(heap, &mut kinds);
         kinds
     }

@@ -8,6 +8,7 @@
 //! | `set`, `frozenset` | the hashes of its entries |
 //! | `tuple`; the items of a `list` | what is behind its items |
 //! | `bytearray`, `array.array` | the whole block that it owns |
+//! | the first and the last block of a `deque` | the places that no item uses |
 //! | the keys of a `dict` | the index, and the hashes |
 //! | code, and each other object of items that are smaller than a pointer | the items |
 //! | an object without items | the word behind it, if its block is one word longer: allocators round up |
@@ -29,6 +30,11 @@ const KEYS: u64 = 32;
 const ITEMS: u64 = 24;
 const BYTES: [u64; 2] = [32, 40];
 const TABLE: u64 = 40;
+/// The first and the last block of a deque, the places of its first and last item in them, and the items of a block. Before these a block has
+/// its neighbour on the left, and behind them that on the right. What no item uses was never cleared.
+const LINKS: [u64; 2] = [24, 32];
+const ENDS: [u64; 2] = [40, 48];
+const LENGTH: u64 = 64;
 /// Of the state of a `str`: whether the text is behind the object, and whether it is ASCII.
 const COMPACT: u64 = 1 << 5;
 const ASCII: u64 = 1 << 6;
@@ -68,31 +74,49 @@ pub fn rule(copy: &MemoryCopy, block: HeapBlock, at: u64, of: &Type) -> DataRule
 pub fn owns(of: &Type) -> bool {
     match of.name.as_str() {
         "list" | "bytearray" | "set" | "frozenset" | "dict" => !of.is_class,
-        // From 3.10 on its type is made when the module is loaded.
-        name => name == "array.array",
+        // In later releases these types are made when their modules are loaded.
+        name => matches!(name, "array.array" | "collections.deque"),
     }
 }
 
-/// The block that an object owns, and what of it is data. `is_object`: whether a block has an object.
+/// Tells the blocks that an object owns, each with what of it is data. `is_object`: whether a block has an object.
 pub fn owned(
     copy: &MemoryCopy,
     blocks: &Blocks,
     object: u64,
     of: &Type,
     is_object: impl Fn(u32) -> bool,
-) -> Option<(u32, DataRule)> {
-    let word = |field: u64| copy.copied(object.checked_add(field)?);
-    let block = |field: u64| blocks.at(word(field)?).filter(|block| !is_object(*block));
-    match of.name.as_str() {
-        "list" => Some((block(ITEMS)?, DataRule::from(word(COUNT)?))),
-        "array.array" => Some((block(ITEMS)?, DataRule::WHOLE)),
-        "bytearray" => Some((BYTES.into_iter().find_map(block)?, DataRule::WHOLE)),
-        "set" | "frozenset" => Some((block(TABLE)?, DataRule::SECONDS)),
-        "dict" => {
-            let keys = block(KEYS)?;
-            Some((keys, of_keys(copy.bytes(blocks.get(keys).at, 32)?)?))
+    mut tell: impl FnMut(u32, DataRule),
+) {
+    let word = |field: u64| object.checked_add(field).and_then(|at| copy.copied(at)).unwrap_or(0);
+    let block = |field: u64| blocks.at(word(field)).filter(|block| !is_object(*block));
+    let found = match of.name.as_str() {
+        "list" => block(ITEMS).map(|items| (items, DataRule::from(word(COUNT)))),
+        "array.array" => block(ITEMS).map(|items| (items, DataRule::WHOLE)),
+        "bytearray" => BYTES.into_iter().find_map(block).map(|bytes| (bytes, DataRule::WHOLE)),
+        "set" | "frozenset" => block(TABLE).map(|table| (table, DataRule::SECONDS)),
+        "dict" => block(KEYS).and_then(|keys| Some((keys, of_keys(copy.bytes(blocks.get(keys).at, 32)?)?))),
+        "collections.deque" => {
+            let [left, right] = LINKS.map(block);
+            let [first, last] = ENDS.map(word);
+            match (left, right) {
+                (Some(left), Some(right)) if first >= LENGTH || last >= LENGTH || left == right && first > last + 1 => {
+                }
+                (Some(left), Some(right)) if left == right => {
+                    tell(left, DataRule::outside(1 + first, last + 1 - first))
+                }
+                (Some(left), Some(right)) => {
+                    tell(left, DataRule::within(0, 1 + first));
+                    tell(right, DataRule::from(2 + last));
+                }
+                _ => {}
+            }
+            None
         }
         _ => None,
+    };
+    if let Some((block, rule)) = found {
+        tell(block, rule);
     }
 }
 
@@ -140,5 +164,33 @@ mod tests {
         assert_eq!(of_keys(&new(3, 3, 0)), Some(DataRule::thirds(5)));
         assert_eq!(of_keys(&new(10, 11, 1)), Some(DataRule::within(0, (32 + 2048) / 8)));
         assert_eq!([of_keys(&new(3, 60, 0)), of_keys(&new(3, 3, 7)), of_keys(&head(0)), of_keys(&[])], [None; 4]);
+    }
+
+    #[test]
+    fn places_of_a_deque_that_no_item_uses_are_data() {
+        const HEAP: u64 = 0x1_0000_0000;
+        let of = Type {
+            name: "collections.deque".into(),
+            collected: true,
+            weak: false,
+            is_class: false,
+            bytes: 80,
+            item: 0,
+            has_dict: false,
+            before: false,
+        };
+        let at = |block: u64| HEAP + 1024 * block;
+        let blocks = crate::made::blocks((0..3).map(|block| (at(block), 528)));
+        let rules = |left: u64, right: u64, first: u64, last: u64| {
+            let mut made = crate::made::FakeHeap::of(&[(HEAP, 4096)]);
+            made.put(at(0) + LINKS[0], &[at(left), at(right), first, last]);
+            let mut told = Vec::new();
+            owned(&made.copy(), &blocks, at(0), &of, |_| false, |block, rule| told.push((block, rule)));
+            told
+        };
+        assert_eq!(rules(1, 1, 31, 33), [(1, DataRule::outside(32, 3))]);
+        assert_eq!(rules(1, 1, 32, 31), [(1, DataRule::outside(33, 0))]);
+        assert_eq!(rules(1, 2, 60, 4), [(1, DataRule::within(0, 61)), (2, DataRule::from(6))]);
+        assert_eq!([rules(1, 1, 64, 3), rules(1, 1, 9, 3), rules(1, 2, 0, 1 << 40)], [vec![], vec![], vec![]]);
     }
 }

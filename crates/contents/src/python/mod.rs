@@ -35,9 +35,8 @@ pub fn links(copy: &MemoryCopy, blocks: &Blocks, types: &Types) -> Links {
     }
     let mut links = Links::new(objects);
     for (object, of) in owned {
-        if let Some((block, rule)) = layout::owned(copy, blocks, object, &of, |block| links.object(block).is_some()) {
-            data.set(blocks.len(), block, rule);
-        }
+        let is_object = |block| links.object(block).is_some();
+        layout::owned(copy, blocks, object, &of, is_object, |block, rule| data.set(blocks.len(), block, rule));
     }
     links.data = data;
     links

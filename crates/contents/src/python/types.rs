@@ -72,7 +72,7 @@ pub struct Type {
     pub item: u64,
     /// Whether an object has its own variables in a dict.
     pub has_dict: bool,
-    before: bool,
+    pub(super) before: bool,
 }
 
 /// The types of an interpreter.

@@ -6,7 +6,7 @@ mod difference;
 mod page;
 pub(crate) mod tree_map;
 
-use allocanary_contents::{Contents, CoreState, Holder, KindRow, LeakSite, Leaked, Lost, Text};
+use allocanary_contents::{Contents, CoreState, Holder, KindRow, LeakSite, Leaked, Lost, SLAB, Text};
 use allocanary_text::outside::{TerminalStyle, harmless};
 use allocanary_text::units::{Bytes, show_duration};
 
@@ -313,6 +313,7 @@ fn sure(contents: &Contents) -> Vec<String> {
     }
     if contents.leaked.is_some() {
         all.push(hidden(contents));
+        all.extend(slabs(contents));
     }
     if let Some(leaked) = contents.leaked.as_ref().filter(|leaked| leaked.blocks > 0)
         && let Some(sampled) = leaked.sampled
@@ -344,10 +345,29 @@ fn sure(contents: &Contents) -> Vec<String> {
 /// Where references to a block may be hidden although the block counts as leaked.
 fn hidden(contents: &Contents) -> String {
     let registers = if contents.stopped.is_some() { "" } else { ", in a register (--freeze reads them)" };
+    let is_leaked = contents.leaked.as_ref().is_some_and(|leaked| leaked.blocks > 0);
+    let pipes = match contents.pipes {
+        0 => String::new(),
+        _ if !is_leaked => String::new(),
+        1 => ", in the pipe that the process has to itself".into(),
+        pipes => format!(", in one of the {} pipes that the process has to itself", count(pipes)),
+    };
+    let kernel = if is_leaked { ", known to the kernel only (sigaltstack)" } else { "" };
     format!(
         "A block counts as leaked although it is held if its only pointer is hidden: combined with another by XOR, shortened to 32 bits, encoded, \
-         not at a multiple of 8 bytes{registers}, or in another process, a device or a file."
+         not at a multiple of 8 bytes{registers}{pipes}{kernel}, or in another process, a device or a file."
     )
+}
+
+/// Memory inside of which lost blocks are not seen.
+fn slabs(contents: &Contents) -> Option<String> {
+    let row = contents.kinds.iter().find(|row| row.kind == SLAB)?;
+    Some(format!(
+        "GLib's slice allocator divides {} blocks, {} in all: what is lost inside of them is not seen. It takes each object from malloc if the \
+         process is started with G_SLICE=always-malloc.",
+        count(row.blocks),
+        bytes(row.bytes)
+    ))
 }
 
 #[cfg(test)]

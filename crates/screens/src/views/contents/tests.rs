@@ -73,6 +73,39 @@ fn without_leaks_that_is_told_and_what_is_not_known_is_not_called_none() {
     assert!(text(&unknown, &LOOK).contains("leaks are not told: why"));
 }
 
+#[test]
+fn what_only_looks_like_a_pointer_is_no_holder() {
+    use allocanary_contents::{Alike, LIKENESS};
+    let mut found = contents(0);
+    let row = Holder { name: LIKENESS.into(), blocks: 29_000, bytes: 1 << 20, ..Holder::default() };
+    found.holders.insert(0, row);
+    found.alike = Alike { blocks: 29_000, bytes: 1 << 20 };
+    let said = answer(&found);
+    assert!(said.contains("Of 2.00 MiB of objects, `g_cache` in server holds"), "{said}");
+    assert!(
+        said.ends_with("1.00 MiB in 29,000 blocks are reachable only through bytes that look like a pointer."),
+        "{said}"
+    );
+    found.alike.bytes = 1024;
+    assert!(!answer(&found).contains("look like"), "a small part is told below");
+    let text = text(&found, &LOOK).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("29,000 blocks, 1.00 KiB in all, are reachable only through bytes"), "{text}");
+}
+
+#[test]
+fn pipes_and_slabs_are_named_where_leaks_are() {
+    let said = |contents: &Contents| text(contents, &LOOK).split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut found = contents(10);
+    found.pipes = 2;
+    let slab = KindRow { kind: allocanary_contents::SLAB.into(), blocks: 3, bytes: 12_264, ..KindRow::default() };
+    found.kinds.push(slab);
+    let text = said(&found);
+    assert!(text.contains("in one of the 2 pipes that the process has to itself, known to the kernel only"), "{text}");
+    assert!(text.contains("divides 3 blocks, 12.0 KiB in all: what is lost inside of them is not seen"), "{text}");
+    found.leaked = Some(Leaked::default());
+    assert!(!said(&found).contains("pipes"), "nothing is leaked");
+}
+
 /// One reading of a core finds what is leaked.
 #[test]
 fn a_core_says_what_it_is_and_what_it_lacks() {
