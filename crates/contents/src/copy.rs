@@ -11,10 +11,10 @@ pub fn bytes_of(memory: &dyn Memory) -> u64 {
     wanted(memory).iter().map(|range| range.end - range.start).sum()
 }
 
-/// Room for what is copied of a memory, and an eighth more: it may grow until then.
+/// Room for what is copied of a memory, and a little more: it may grow until then.
 pub fn room_for(memory: &dyn Memory) -> CopyRoom {
     let bytes = bytes_of(memory);
-    CopyRoom::of(bytes + bytes / 8)
+    CopyRoom::of(bytes + bytes / 32)
 }
 
 /// Copies what can be written, and what was relocated when the program was loaded.

@@ -76,23 +76,24 @@ impl Tree {
                 });
             }
         }
-        // Who leads to whom, by places: the first of each, and all in a row.
+        drop(stack);
+        // Who leads to whom, by places: where those that lead to each begin, and all in a row. Each is put in before the last one.
         let mut firsts = vec![0_u32; order.len() + 1];
-        order[1..].iter().for_each(|block| pointers(*block, &mut |to| firsts[places[to as usize] as usize + 1] += 1));
+        order[1..].iter().for_each(|block| pointers(*block, &mut |to| firsts[places[to as usize] as usize] += 1));
         for at in 1..firsts.len() {
             firsts[at] = firsts[at].checked_add(firsts[at - 1])?;
         }
         let mut before = vec![0_u32; firsts[order.len()] as usize];
-        let mut next = firsts.clone();
         for (place, block) in order.iter().enumerate().skip(1) {
             pointers(*block, &mut |to| {
-                let slot = &mut next[places[to as usize] as usize];
-                before[*slot as usize] = place as u32;
-                *slot += 1;
+                let first = &mut firsts[places[to as usize] as usize];
+                *first -= 1;
+                before[*first as usize] = place as u32;
             });
         }
+        drop(places);
         let is_entry = |place: usize| entries[order[place] as usize];
-        let above = dominators(&parents, |place| {
+        let above = dominators(parents, |place| {
             (is_entry(place), &before[firsts[place] as usize..firsts[place + 1] as usize])
         })?;
         Some(Tree { order, above })
@@ -155,11 +156,11 @@ impl Tree {
 
 /// The dominator of each place of a depth-first walk. `before`: whether the root leads to a place, and which others do. `None` if that takes
 /// too many steps.
-fn dominators<'a>(parents: &[u32], before: impl Fn(usize) -> (bool, &'a [u32])) -> Option<Vec<u32>> {
+fn dominators<'a>(parents: Vec<u32>, before: impl Fn(usize) -> (bool, &'a [u32])) -> Option<Vec<u32>> {
     let count = parents.len();
     let mut semi: Vec<u32> = (0..count as u32).collect();
     let mut labels = semi.clone();
-    let mut ancestors = parents.to_vec();
+    let mut ancestors = parents.clone();
     let mut path: Vec<u32> = Vec::new();
     for place in (1..count).rev() {
         let (is_entry, before) = before(place);
@@ -170,7 +171,9 @@ fn dominators<'a>(parents: &[u32], before: impl Fn(usize) -> (bool, &'a [u32])) 
         }
         semi[place] = least;
     }
-    let mut above = parents.to_vec();
+    // A heap of ten million blocks has 40 MB in each of these lists.
+    drop((labels, ancestors));
+    let mut above = parents;
     let mut steps = STEPS * count as u64;
     for place in 1..count {
         let mut upper = above[place];

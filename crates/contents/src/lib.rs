@@ -16,6 +16,7 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 mod blocks;
+mod budget;
 mod buffers;
 mod contents;
 mod copy;
@@ -45,6 +46,7 @@ mod texts;
 mod threads;
 mod wanted;
 
+pub use budget::WAIT;
 pub use contents::{
     Alike, Contents, Copies, CoreState, Holder, InnerBlocks, KindRow, LeakSite, Leaked, Lost, Retained, SCHEMA,
     SampledPages, Text,

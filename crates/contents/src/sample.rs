@@ -46,11 +46,14 @@ pub fn contents(memory: &dyn Memory, threads: &[ThreadSnapshot], bytes: u64, lim
         contents.kinds = count::first(rows.into_iter().map(named).collect());
         contents.sampled = Some(sampled);
     }
-    found.doubts.push(format!(
-        "{} would have to be copied, and the limit is {}: --copy-limit allows more",
-        Bytes(bytes),
-        Bytes(limit)
-    ));
+    // Who wanted a sample knows why.
+    if bytes > limit {
+        found.doubts.push(format!(
+            "{} would have to be copied, and the limit is {}: --copy-limit allows more",
+            Bytes(bytes),
+            Bytes(limit)
+        ));
+    }
     contents.problems = found.take_problems();
     contents
 }

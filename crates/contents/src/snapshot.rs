@@ -4,6 +4,7 @@ use allocanary_heap::{Memory, MemoryCopy, PAGE, PageState};
 use allocanary_process::HandedBack;
 
 use crate::blocks::Blocks;
+use crate::budget::{self, Budget};
 use crate::buffers;
 use crate::contents::Contents;
 use crate::count::{self, HolderNames};
@@ -99,30 +100,47 @@ impl<'a> Snapshot<'a> {
         Reach::of(self.copy, &self.found.blocks, &self.found.roots, &self.links)
     }
 
-    /// All that is told of it.
-    pub fn contents(mut self, mut reach: Reach, wanted: &ContentsRequest, open: &Open) -> Contents {
+    /// All that is told of it, as far as there is time.
+    pub fn contents(mut self, mut reach: Reach, wanted: &ContentsRequest, budget: &Budget, open: &Open) -> Contents {
         let mut links = std::mem::take(&mut self.links);
         let heap = self.found.heap(self.copy, None, open);
-        let mut contents = self.found.contents();
-        let kinds = Kinds::of(&heap, self.found.types.as_ref());
+        let (mut contents, mut late) = (self.found.contents(), Vec::new());
+        let mut has_time = |part: f64, what: &'static str| {
+            let has_time = late.is_empty() && !budget.is_past(part);
+            late.extend((!has_time).then_some(what));
+            has_time
+        };
+        let is_told = has_time(budget::KINDS, "kinds");
+        let kinds = match is_told {
+            true => Kinds::of(&heap, self.found.types.as_ref()),
+            false => Kinds::unknown(heap.blocks.len()),
+        };
         if kinds.add_data(&heap, &mut links.data) {
             reach = reach.again(self.copy, heap.blocks, heap.roots, &links);
         }
         let leaks = leaks::of(self.copy, heap.blocks, &reach, &links);
         contents.pipes = self.pipes;
         contents.kinds = count::kinds(&heap, &kinds);
-        (contents.copies, contents.texts) = texts::copies(&heap, &kinds, wanted.texts);
+        if is_told {
+            (contents.copies, contents.texts) = texts::copies(&heap, &kinds, wanted.texts);
+        }
         if self.found.doubts.is_empty() {
             contents.leaked = Some(count::leaked(&heap, &kinds, &leaks, &self.found.profile, wanted));
         }
-        if wanted.holders {
+        if wanted.holders && has_time(budget::HOLDERS, "holders") {
             let (found, paths) = Holders::of(&heap, &reach, open, &links, &|block| kinds.number(block));
+            drop(reach);
             let names = self.names();
             contents.holders = count::holders(&heap, &kinds, &found, &paths, &names, open);
             contents.alike = count::alike(&found);
-            contents.retained = count::retained(&heap, &kinds, &found, &paths, &links, &names, open);
+            if has_time(budget::RETAINED, "what single blocks retain") {
+                contents.retained = count::retained(&heap, &kinds, &found, &paths, &links, &names, open);
+            }
         }
         contents.problems = self.found.take_problems();
+        if !late.is_empty() {
+            contents.problems.push(format!("there was no time for {}: --timeout gives it more", late.join(" and ")));
+        }
         contents
     }
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use allocanary_heap::{CopyRoom, CoreFile, LiveProcess, Mapping, Memory, ProcessSubject, ProcessTrouble, ReadMode};
 use allocanary_process::{HandedBack, ProcessFiles, StoppedProcess, handed_back};
 
+use crate::budget::{self, Budget};
 use crate::contents::{Contents, CoreState};
 use crate::copy::{self, bytes_of, room_for};
 use crate::leaks::{self, LeakSuspect};
@@ -20,12 +21,12 @@ use crate::wanted::ContentsRequest;
 /// The most readings. In a process whose blocks move fast, each one leaves a hundredth of what is false in the one before.
 const READINGS: u32 = 8;
 
-/// Reads a process, at most for a time.
+/// Reads a process, at most for a time. Steps for which too little of it is left are not made, and the problems say so.
 pub fn take(pid: u32, wanted: &ContentsRequest, time: Duration) -> Result<Contents, ProcessTrouble> {
-    let begun = Instant::now();
-    let until = begun.checked_add(time);
+    let budget = Budget::of(time);
+    let until = budget.until();
     // The rest of the time is for what is made of the last reading, which may also take longer than those before.
-    let is_late = || begun.elapsed() > time / 3;
+    let is_late = || budget.is_past(budget::READING);
     let subject = ProcessSubject::of(pid).ok_or(ProcessTrouble::Gone(pid))?;
     let files = Rc::new(ProcessFiles::of(pid));
     let open = |mapping: &Mapping| files.get(mapping.from, mapping.to, mapping.inode).ok();
@@ -37,7 +38,7 @@ pub fn take(pid: u32, wanted: &ContentsRequest, time: Duration) -> Result<Conten
     loop {
         let live = LiveProcess::open_with(&files, until)?;
         let bytes = bytes_of(&live);
-        if bytes > wanted.limit {
+        if wanted.is_sampled || bytes > wanted.limit {
             let mut contents = sample::contents(&live, &threads::of(&live, pid, None), bytes, wanted.limit, &open);
             (contents.process, contents.taken, contents.readings) = (subject, millis(SystemTime::now()), 1);
             return Ok(contents);
@@ -104,7 +105,7 @@ pub fn take(pid: u32, wanted: &ContentsRequest, time: Duration) -> Result<Conten
                     "there was no time for a second reading, which has to agree: --timeout gives it more".into(),
                 );
             }
-            let mut contents = reading.contents(reach, wanted, &open);
+            let mut contents = reading.contents(reach, wanted, &budget, &open);
             (contents.process, contents.taken, contents.readings) = (subject, millis(SystemTime::now()), number);
             contents.stopped = stopped;
             if !agreed && number > 1 {
@@ -130,11 +131,12 @@ const DOUBTFUL: usize = 16;
 
 /// Reads a core file. It does not move: one reading tells what is leaked.
 pub fn take_core(path: &Path, wanted: &ContentsRequest, time: Duration) -> Result<Contents, ProcessTrouble> {
-    let until = Instant::now().checked_add(time);
-    let core = CoreFile::open(path, until).map_err(|error| ProcessTrouble::Core { path: path.into(), error })?;
+    let budget = Budget::of(time);
+    let core =
+        CoreFile::open(path, budget.until()).map_err(|error| ProcessTrouble::Core { path: path.into(), error })?;
     let open = |mapping: &Mapping| core.file(mapping);
     let (threads, bytes) = (threads::of_core(&core), bytes_of(&core));
-    let mut contents = if bytes > wanted.limit {
+    let mut contents = if wanted.is_sampled || bytes > wanted.limit {
         sample::contents(&core, &threads, bytes, wanted.limit, &open)
     } else {
         let copied = copy::whole(&core, room_for(&core));
@@ -145,7 +147,7 @@ pub fn take_core(path: &Path, wanted: &ContentsRequest, time: Duration) -> Resul
             );
         }
         let reach = reading.reach();
-        reading.contents(reach, wanted, &open)
+        reading.contents(reach, wanted, &budget, &open)
     };
     let subject = ProcessSubject {
         pid: core.pid,

@@ -9,6 +9,8 @@ pub struct ContentsRequest {
     pub how: ReadMode,
     /// The most bytes that are copied. Of a process that has more the kinds are told, from a sample.
     pub limit: u64,
+    /// Whether a sample is enough, which takes less time and less memory.
+    pub is_sampled: bool,
     /// Whether to tell who holds the blocks.
     pub holders: bool,
     /// Whether to tell what texts say.

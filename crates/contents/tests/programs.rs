@@ -37,8 +37,14 @@ fn started(name: &str, flags: &[&str], preload: &str) -> Option<(Running, BTreeM
     Some((running, counts, folder))
 }
 
-const WANTED: ContentsRequest =
-    ContentsRequest { how: ReadMode::Running, limit: 1 << 30, holders: true, texts: false, addresses: false };
+const WANTED: ContentsRequest = ContentsRequest {
+    how: ReadMode::Running,
+    limit: 1 << 30,
+    is_sampled: false,
+    holders: true,
+    texts: false,
+    addresses: false,
+};
 
 fn read(running: &Running, how: ReadMode) -> Contents {
     take(running.pid(), &ContentsRequest { how, ..WANTED }, Duration::from_secs(60)).unwrap()
@@ -223,6 +229,14 @@ fn more_than_the_limit_has_kinds_by_a_sample_and_no_leaks() {
             );
         }
     }
+}
+
+#[test]
+fn a_sample_is_taken_of_a_small_heap_if_it_is_wanted() {
+    let Some((running, known, _folder)) = started("lost.c", &["-O1"], "") else { return };
+    let found = take(running.pid(), &ContentsRequest { is_sampled: true, ..WANTED }, Duration::from_secs(60)).unwrap();
+    assert!(found.sampled.is_some() && found.leaked.is_none() && found.holders.is_empty());
+    assert!(found.blocks > known["lost"] && found.problems.is_empty(), "{:?}", found.problems);
 }
 
 #[test]

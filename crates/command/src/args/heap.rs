@@ -45,10 +45,12 @@ pub struct HeapFlags {
     /// With --contents: say where leaked blocks were allocated, by a trace of the process that `allocanary record --stack-sample all` writes [default: none].
     #[arg(long, value_name = "FILE", requires = "contents", value_hint = ValueHint::FilePath)]
     pub trace: Option<PathBuf>,
-    /// Time for each process, or for the core: a heap that is not read by then is not divided, and that is told [default: 30s].
+    /// Time for each process, or for the core: a heap that is not read by then is not divided, and that is told. With --contents it is processor time
+    /// [default: 30s].
     #[arg(long, value_name = "TIME")]
     pub timeout: Option<String>,
-    /// Memory that reading may take, such as 1GiB: a process that needs more is not divided, and that is told [default: 256MiB].
+    /// Memory that reading may take, such as 1GiB: a process that needs more is not divided, and that is told
+    /// [default: 256MiB; with --contents also twelve times what may be copied].
     #[arg(long, value_name = "SIZE")]
     pub reader_memory: Option<String>,
     /// Print the reading as one line of JSON (docs/heap.md has its fields) [default: text].

@@ -56,7 +56,7 @@ pub(super) enum Asked {
 }
 
 /// Where the contents are read from.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub enum ContentsSource {
     /// A process.
     Process(u32),
@@ -80,6 +80,8 @@ pub struct ContentsOptions {
     pub stopped: bool,
     /// The most bytes that are copied.
     pub limit: u64,
+    /// Whether a sample is enough.
+    pub sampled: bool,
     /// Whether texts are returned.
     pub texts: bool,
     /// Whether the addresses of leaked blocks are returned.
@@ -171,15 +173,15 @@ pub(super) fn walked(pid: u32) -> walks::Ask {
 /// The time for a search for functions.
 const SEARCH: Duration = Duration::from_secs(30);
 
-/// What the heap of a process contains.
+/// What the heap of a process contains. The time is that of the processor; the child may wait longer for one.
 pub fn contents(
     reader: &mut Reader,
     of: ContentsSource,
     wanted: ContentsOptions,
     time: Duration,
-) -> Result<Contents, String> {
+) -> Result<Contents, Unread> {
     let about = of.about();
-    Ok(ask(reader, &Asked::Contents { of, wanted, time }, about, time)?)
+    ask(reader, &Asked::Contents { of, wanted, time }, about, time.saturating_mul(allocanary_contents::WAIT))
 }
 
 /// What the agent of a node wants to know about a process.

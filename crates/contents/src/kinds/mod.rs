@@ -26,8 +26,8 @@ use std::collections::HashMap;
 
 use crate::python::types::Types;
 pub use heap::{TypedBlocks, WordSlice};
-use table::NONE;
 pub use table::{Kinds, ObjectKind};
+use table::{NONE, NOT_LOOKED_AT};
 
 impl Kinds {
     /// The kind of each block.
@@ -35,7 +35,7 @@ impl Kinds {
         let mut kinds =
             Kinds { all: vec![ObjectKind::default()], known: HashMap::new(), of: vec![NONE; heap.blocks.len()] };
         if let Some(sample) = heap.sample {
-            let other = kinds.named("not looked at", false);
+            let other = kinds.named(NOT_LOOKED_AT, false);
             heap.blocks.iter().filter(|(_, block)| !sample.has(block)).for_each(|(index, _)| kinds.set(index, other));
         }
         if let Some(types) = types {

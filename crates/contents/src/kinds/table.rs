@@ -19,6 +19,9 @@ pub struct Kinds {
     pub(super) of: Vec<u32>,
 }
 
+/// The kind of blocks that were not looked at.
+pub(super) const NOT_LOOKED_AT: &str = "not looked at";
+
 /// The number of no kind.
 pub(super) const NONE: u32 = 0;
 
@@ -26,6 +29,12 @@ pub(super) const NONE: u32 = 0;
 const MOST: usize = 50_000;
 
 impl Kinds {
+    /// Of so many blocks that nobody has looked at.
+    pub fn unknown(blocks: usize) -> Kinds {
+        let all = vec![ObjectKind { name: NOT_LOOKED_AT.into(), likely: false }];
+        Kinds { all, known: HashMap::new(), of: vec![NONE; blocks] }
+    }
+
     /// The number of a block's kind.
     pub fn number(&self, block: u32) -> u32 {
         self.of[block as usize]

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use allocanary_contents::{Contents, SCHEMA};
 use allocanary_heap::Frozen;
@@ -13,18 +14,22 @@ use allocanary_screens::views::contents as reports;
 use allocanary_sys::proc::ProcStatus;
 use allocanary_sys::{input, private};
 use allocanary_text::outside::harmless;
-use allocanary_text::units::{parse_bytes, show_duration};
+use allocanary_text::units::{Bytes, parse_bytes, show_duration};
 
 use super::limits::{memory, time};
 use super::sites;
 use crate::args::HeapFlags;
-use crate::commands::reader::{self, ContentsOptions, ContentsSource};
+use crate::commands::reader::{self, ContentsOptions, ContentsSource, Unread};
 use crate::commands::terminal;
 
 /// How much of a process may be copied without --copy-limit.
 const LIMIT: u64 = 2 << 30;
-/// Blocks of 16 bytes need about four times their bytes while they are examined; larger blocks need less.
-const TIMES: u64 = 5;
+/// Blocks of 8 bytes need about twelve times their bytes while they are examined; larger blocks need less.
+const TIMES: u64 = 12;
+/// Of a larger process it is told before how much memory and time its reading may take.
+const LARGE: u64 = 256 << 20;
+/// What is copied of a process whose whole reading takes too much.
+const SAMPLE: u64 = 256 << 20;
 
 /// Reads a process, and prints what its heap contains.
 pub fn once(flags: &HeapFlags, pid: u32) -> Result<ExitCode> {
@@ -51,9 +56,29 @@ fn of(flags: &HeapFlags, of: ContentsSource, bytes: u64) -> Result<ExitCode> {
         None => MEMORY + TIMES * bytes.min(limit),
     };
     let trace = flags.trace.as_deref().map(sites::open).transpose()?;
-    let wanted = ContentsOptions { stopped: flags.freeze, limit, texts: flags.texts, addresses: trace.is_some() };
-    let mut child = Reader::new(allowed);
-    let found = reader::contents(&mut child, of, wanted, time(flags)?);
+    let time = time(flags)?;
+    if bytes >= LARGE && bytes <= limit {
+        terminal::tell(format_args!(
+            "{} may be copied: that takes up to {} of memory (--reader-memory) and {} of processor time (--timeout)",
+            Bytes(bytes),
+            Bytes(allowed),
+            show_duration(time)
+        ));
+    }
+    let wanted = ContentsOptions {
+        stopped: flags.freeze,
+        limit,
+        sampled: false,
+        texts: flags.texts,
+        addresses: trace.is_some(),
+    };
+    let found = reader::contents(&mut Reader::new(allowed), of.clone(), wanted, time);
+    let found = found.or_else(|why| match why {
+        Unread::Cost(why) => {
+            sample(of, ContentsOptions { sampled: true, limit: limit.min(SAMPLE), ..wanted }, allowed, time, why)
+        }
+        Unread::Told(why) => Err(why),
+    });
     let mut found = found.map_err(|error| Error::Input(format!("heap: --contents: {error}")))?;
     if let Some(trace) = &trace {
         sites::add(&mut found, trace)?;
@@ -64,6 +89,22 @@ fn of(flags: &HeapFlags, of: ContentsSource, bytes: u64) -> Result<ExitCode> {
             .map_err(|error| Error::file(file, "writing what a heap contains", error))?;
     }
     print(flags, &found)
+}
+
+/// The counts of all blocks, and kinds by a sample: for a process whose whole reading takes too much.
+fn sample(
+    of: ContentsSource,
+    wanted: ContentsOptions,
+    allowed: u64,
+    time: Duration,
+    why: String,
+) -> std::result::Result<Contents, String> {
+    terminal::tell(format_args!("{why}: a sample is read instead"));
+    let mut found = reader::contents(&mut Reader::new(allowed), of, wanted, time)?;
+    found
+        .problems
+        .insert(0, format!("leaks and holders are not told: {why}; --timeout and --reader-memory allow more"));
+    Ok(found)
 }
 
 fn limit(flags: &HeapFlags) -> Result<u64> {
