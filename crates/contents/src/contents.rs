@@ -53,6 +53,9 @@ pub struct Contents {
     /// The blocks that retain most, each one below the one that retains it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub retained: Vec<Retained>,
+    /// Who points to some blocks, if that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pointed: Option<Pointed>,
     /// The leaks. `None` if they cannot be told; then the reason is among the problems.
     pub leaked: Option<Leaked>,
     /// Pipes of which the process has both ends: what only these have counts as leaked.
@@ -191,6 +194,53 @@ pub struct Retained {
     pub blocks: u64,
     /// Bytes of them.
     pub bytes: u64,
+}
+
+/// Who points to some blocks.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pointed {
+    /// The address or the kind that was asked for.
+    pub wanted: String,
+    /// How many blocks there are.
+    pub found: u64,
+    /// Those that retain most.
+    pub blocks: Vec<PointedBlock>,
+}
+
+/// A block, and who points to it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PointedBlock {
+    /// Its kind.
+    pub kind: String,
+    /// Its address.
+    pub at: u64,
+    /// Its bytes.
+    #[serde(rename = "each_bytes")]
+    pub each: u64,
+    /// Blocks that it retains, with itself.
+    pub blocks: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Words that point to it: variables and other roots, then blocks.
+    pub pointers: Vec<Pointer>,
+    /// How many more there are.
+    pub more: u64,
+    /// The way from a holder to it: where the pointer to the next step is. Empty if nothing leads to it.
+    pub path: Vec<Pointer>,
+}
+
+/// A word that points to a block.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pointer {
+    /// Who has the word: a holder, or the kind of a block.
+    pub from: String,
+    /// The address of the block; of a holder that of the word; 0 for a register.
+    pub at: u64,
+    /// Where the word is, from the beginning of the block or the variable.
+    pub offset: u64,
+    /// Whether it is data that looks like a pointer.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub looks_alike: bool,
 }
 
 /// What nothing reaches.

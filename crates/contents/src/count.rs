@@ -7,11 +7,10 @@ use std::hash::Hash;
 use allocanary_heap::Memory;
 
 use crate::contents::{Alike, Holder, InnerBlocks, KindRow, Leaked, Lost, Retained};
-use crate::dominators::{self, Retains};
+use crate::dominators::{Retains, Tree};
 use crate::holders::{HolderKey, Holders, LIKENESS};
 use crate::kinds::{Kinds, TypedBlocks};
 use crate::leaks::Leak;
-use crate::links::Links;
 use crate::modules::Open;
 use crate::paths::Paths;
 use crate::profile::ProcessProfile;
@@ -168,7 +167,7 @@ pub fn retained(
     kinds: &Kinds,
     found: &Holders,
     paths: &Paths,
-    links: &Links,
+    tree: &Tree,
     names: &HolderNames,
     open: &Open,
 ) -> Vec<Retained> {
@@ -181,10 +180,11 @@ pub fn retained(
         bytes: one.bytes,
     };
     let kind = |block| kinds.number(block);
-    dominators::largest(heap, links, &found.entries, &kind).into_iter().map(one).collect()
+    tree.largest(heap, &kind).into_iter().map(one).collect()
 }
 
-fn name(heap: &TypedBlocks, key: HolderKey, names: &HolderNames, open: &Open) -> String {
+/// The name of a holder.
+pub fn name(heap: &TypedBlocks, key: HolderKey, names: &HolderNames, open: &Open) -> String {
     let thread = |index: u32| match names.threads.get(index as usize) {
         Some(thread) if !thread.name.is_empty() => format!("thread {} ({})", thread.name, thread.tid),
         Some(thread) => format!("thread {}", thread.tid),

@@ -5,7 +5,7 @@
 //! The algorithm is semi-NCA (Georgiadis, 2005), without recursion. Stacks and registers do not count, as for what holders have alone.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::kinds::TypedBlocks;
 use crate::links::Links;
@@ -35,15 +35,8 @@ const CANDIDATES: usize = 400;
 /// The steps for each block after which the search ends: a hostile process can make it quadratic.
 const STEPS: u64 = 64;
 
-/// The blocks that retain most, each one below the one that retains it, but for blocks of the same kind. `entries`: whether variables point to a
-/// block.
-pub fn largest(heap: &TypedBlocks, links: &Links, entries: &[bool], kind: &dyn Fn(u32) -> u32) -> Vec<Retains> {
-    let Some(tree) = Tree::of(heap, links, entries) else { return Vec::new() };
-    tree.largest(heap, kind)
-}
-
 /// Blocks in the order of a depth-first walk, each with its dominator. The first one is none: variables are above it.
-struct Tree {
+pub struct Tree {
     /// Place to block.
     order: Vec<u32>,
     /// Place to the place of its dominator.
@@ -51,7 +44,8 @@ struct Tree {
 }
 
 impl Tree {
-    fn of(heap: &TypedBlocks, links: &Links, entries: &[bool]) -> Option<Tree> {
+    /// By the blocks to which variables point. `None` if it takes too many steps.
+    pub fn of(heap: &TypedBlocks, links: &Links, entries: &[bool]) -> Option<Tree> {
         let count = heap.blocks.len();
         let pointers = |block: u32, visit: &mut dyn FnMut(u32)| {
             each_pointer(heap.copy, heap.blocks, links, block, |_, to| visit(to));
@@ -99,7 +93,8 @@ impl Tree {
         Some(Tree { order, above })
     }
 
-    fn largest(&self, heap: &TypedBlocks, kind: &dyn Fn(u32) -> u32) -> Vec<Retains> {
+    /// For each place the blocks that it retains, with itself, and bytes of them.
+    fn all_sums(&self, heap: &TypedBlocks) -> Vec<(u64, u64)> {
         let mut sums = vec![(0_u64, 0_u64); self.order.len()];
         for place in (1..self.order.len()).rev() {
             sums[place].0 += 1;
@@ -108,6 +103,19 @@ impl Tree {
             let above = &mut sums[self.above[place] as usize];
             *above = (above.0 + blocks, above.1 + bytes);
         }
+        sums
+    }
+
+    /// What blocks retain, with themselves: blocks, and bytes of them. A block that only stacks and registers lead to is not there.
+    pub fn sums(&self, heap: &TypedBlocks, wanted: &HashSet<u32>) -> HashMap<u32, (u64, u64)> {
+        let sums = self.all_sums(heap);
+        let places = (1..self.order.len()).filter(|place| wanted.contains(&self.order[*place]));
+        places.map(|place| (self.order[place], sums[place])).collect()
+    }
+
+    /// The blocks that retain most, each one below the one that retains it, but for blocks of the same kind.
+    pub fn largest(&self, heap: &TypedBlocks, kind: &dyn Fn(u32) -> u32) -> Vec<Retains> {
+        let sums = self.all_sums(heap);
         let whole = sums[0].1;
         let above = |place: usize| self.above[place] as usize;
         // One of a chain, of which each retains little more than the next one, is enough.
@@ -244,7 +252,9 @@ mod tests {
         // 0 -> 1, 2 -> 3 -> 4; a variable points to 0 and 5, and 5 -> 6, 4.
         let pointers = [(0, 1), (0, 2), (1, 3), (2, 3), (3, 4), (5, 6), (5, 4)];
         tree(7, &pointers, &[0, 5], |heap, entries| {
-            let found: Vec<(u32, u32, u64)> = largest(heap, &Links::default(), entries, &|block| block)
+            let found: Vec<(u32, u32, u64)> = Tree::of(heap, &Links::default(), entries)
+                .unwrap()
+                .largest(heap, &|block| block)
                 .iter()
                 .map(|one| (one.block, one.depth, one.blocks))
                 .collect();
@@ -256,7 +266,9 @@ mod tests {
     fn a_list_of_100_000_blocks_ends() {
         let pointers: Vec<(u64, u64)> = (1..100_000).flat_map(|at| [(at - 1, at), (at, at - 1)]).collect();
         tree(100_000, &pointers, &[0], |heap, entries| {
-            let found = largest(heap, &Links::default(), entries, &|_| 7);
+            let tree = Tree::of(heap, &Links::default(), entries).unwrap();
+            assert_eq!(tree.sums(heap, &HashSet::from([99_998])), HashMap::from([(99_998, (2, 128))]));
+            let found = tree.largest(heap, &|_| 7);
             assert_eq!(found, [Retains { block: 0, depth: 0, blocks: 100_000, bytes: 6_400_000 }]);
         });
     }

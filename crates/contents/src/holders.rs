@@ -178,7 +178,7 @@ fn flow(blocks: &Blocks, heap: &TypedBlocks, colours: &mut [u32], queue: &mut Ve
 }
 
 /// Who has the root at an address, and how far behind the holder's beginning it is.
-fn key(modules: &ModuleList, place: RootKind, at: u64, open: &Open) -> (HolderKey, u64) {
+pub fn key(modules: &ModuleList, place: RootKind, at: u64, open: &Open) -> (HolderKey, u64) {
     match place {
         RootKind::Global(_) => match modules.bounds(at, open) {
             Some((from, _)) => (HolderKey::Variable(from), at.wrapping_sub(from)),

@@ -35,6 +35,7 @@ mod made;
 mod modules;
 mod names;
 mod paths;
+mod pointed;
 mod profile;
 mod python;
 mod reach;
@@ -48,10 +49,10 @@ mod wanted;
 
 pub use budget::WAIT;
 pub use contents::{
-    Alike, Contents, Copies, CoreState, Holder, InnerBlocks, KindRow, LeakSite, Leaked, Lost, Retained, SCHEMA,
-    SampledPages, Text,
+    Alike, Contents, Copies, CoreState, Holder, InnerBlocks, KindRow, LeakSite, Leaked, Lost, Pointed, PointedBlock,
+    Pointer, Retained, SCHEMA, SampledPages, Text,
 };
 pub use holders::LIKENESS;
 pub use kinds::slices::SLAB;
 pub use take::{take, take_core};
-pub use wanted::ContentsRequest;
+pub use wanted::{ContentsRequest, Target};

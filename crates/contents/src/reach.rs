@@ -176,7 +176,7 @@ fn each_likeness(copy: &MemoryCopy, blocks: &Blocks, links: &Links, block: u32, 
 
 /// Visits the other blocks that a block's words lead to.
 #[inline]
-fn each_found(copy: &MemoryCopy, blocks: &Blocks, links: &Links, block: u32, mut visit: impl FnMut(u64, u32)) {
+pub fn each_found(copy: &MemoryCopy, blocks: &Blocks, links: &Links, block: u32, mut visit: impl FnMut(u64, u32)) {
     let one = blocks.get(block);
     copy.each_word(one.at..one.at + one.bytes, |at, word| {
         if let Some(found) = blocks.find(word)

@@ -8,12 +8,14 @@ use crate::budget::{self, Budget};
 use crate::buffers;
 use crate::contents::Contents;
 use crate::count::{self, HolderNames};
+use crate::dominators::Tree;
 use crate::found::HeapGraph;
 use crate::holders::Holders;
 use crate::kinds::Kinds;
 use crate::leaks;
 use crate::links::Links;
 use crate::modules::Open;
+use crate::pointed::Search;
 use crate::python::{self, PythonVariable};
 use crate::reach::Reach;
 use crate::roots::{KernelHolder, Root, RootKind};
@@ -129,12 +131,20 @@ impl<'a> Snapshot<'a> {
         }
         if wanted.holders && has_time(budget::HOLDERS, "holders") {
             let (found, paths) = Holders::of(&heap, &reach, open, &links, &|block| kinds.number(block));
-            drop(reach);
+            // Who points to a block needs the walk; else its memory is needed for something else.
+            let reach = wanted.target.is_some().then_some(reach);
             let names = self.names();
             contents.holders = count::holders(&heap, &kinds, &found, &paths, &names, open);
             contents.alike = count::alike(&found);
             if has_time(budget::RETAINED, "what single blocks retain") {
-                contents.retained = count::retained(&heap, &kinds, &found, &paths, &links, &names, open);
+                let tree = Tree::of(&heap, &links, &found.entries);
+                if let Some(tree) = &tree {
+                    contents.retained = count::retained(&heap, &kinds, &found, &paths, tree, &names, open);
+                }
+                if let (Some(target), Some(reach)) = (&wanted.target, &reach) {
+                    let (heap, kinds, links, tree, names) = (&heap, &kinds, &links, tree.as_ref(), &names);
+                    contents.pointed = Some(Search { heap, kinds, reach, links, tree, names, open }.find(target));
+                }
             }
         }
         contents.problems = self.found.take_problems();

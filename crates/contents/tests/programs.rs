@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use allocanary_contents::{Contents, ContentsRequest, SLAB, take, take_core};
+use allocanary_contents::{Contents, ContentsRequest, SLAB, Target, take, take_core};
 use allocanary_heap::ReadMode;
 use allocanary_testing::programs::{Running, compiled};
 use allocanary_testing::skipped::skipped;
@@ -44,6 +44,7 @@ const WANTED: ContentsRequest = ContentsRequest {
     holders: true,
     texts: false,
     addresses: false,
+    target: None,
 };
 
 fn read(running: &Running, how: ReadMode) -> Contents {
@@ -155,6 +156,26 @@ fn kinds_and_holders_are_those_of_the_program() {
             assert_eq!(holder("`g_cache"), Some(2 * 20_000 + 1));
         }
     }
+}
+
+#[test]
+fn who_points_to_a_block_is_found_from_both_ends() {
+    let Some((running, known, _folder)) = started("things.cpp", &["-O2", "-g"], "") else { return };
+    let asked = |target| {
+        let wanted = ContentsRequest { target: Some(target), ..WANTED };
+        take(running.pid(), &wanted, Duration::from_secs(60)).unwrap().pointed.unwrap()
+    };
+    let circles = asked(Target::Kind("app::Circle".into()));
+    assert_eq!((circles.found, circles.blocks.len()), (known["circles"], 5));
+    let first = circles.blocks.iter().find(|block| !block.path.is_empty()).expect("one is held");
+    let last = first.path.last().unwrap();
+    assert!(first.pointers.contains(last), "{first:?}");
+    // The same by an address inside of it; what points there is a block, or a variable with its address.
+    let again = asked(Target::Address(first.at + 3));
+    assert_eq!((again.found, &again.blocks[0].pointers), (1, &first.pointers));
+    let above = asked(Target::Address(last.at));
+    assert!(above.blocks.first().is_none_or(|above| above.at == last.at), "{above:?}");
+    assert_eq!(asked(Target::Address(16)).found, 0);
 }
 
 #[test]

@@ -42,6 +42,12 @@ pub struct HeapFlags {
     /// With --contents: also show texts that are there more than once, and those of leaked blocks. They may be secrets [default: off].
     #[arg(long, requires = "contents")]
     pub texts: bool,
+    /// With --contents: say who points to the block at this address, on which path it is held, and what it retains [default: none].
+    #[arg(long, value_name = "ADDRESS", requires = "contents")]
+    pub to_address: Option<String>,
+    /// With --contents: the same for the few blocks of a kind that retain most; the kind, or a part of its name [default: none].
+    #[arg(long, value_name = "NAME", requires = "contents", conflicts_with = "to_address")]
+    pub kind: Option<String>,
     /// With --contents: say where leaked blocks were allocated, by a trace of the process that `allocanary record --stack-sample all` writes [default: none].
     #[arg(long, value_name = "FILE", requires = "contents", value_hint = ValueHint::FilePath)]
     pub trace: Option<PathBuf>,

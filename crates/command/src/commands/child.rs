@@ -77,9 +77,13 @@ fn answer(text: &str, left: &mut Left) -> String {
             let line = |()| serde_json::to_string(&mappings).map_err(|error| error.to_string());
             found.map_err(|error| error.to_string()).and_then(line)
         }
-        Ok(Asked::Contents { of, wanted: ContentsOptions { stopped, limit, sampled, texts, addresses }, time }) => {
+        Ok(Asked::Contents {
+            of,
+            wanted: ContentsOptions { stopped, limit, sampled, texts, addresses, target },
+            time,
+        }) => {
             let how = if stopped { ReadMode::Stopped } else { ReadMode::Running };
-            let wanted = ContentsRequest { how, limit, is_sampled: sampled, holders: true, texts, addresses };
+            let wanted = ContentsRequest { how, limit, is_sampled: sampled, holders: true, texts, addresses, target };
             let mut found = match &of {
                 ContentsSource::Process(pid) => allocanary_contents::take(*pid, &wanted, time),
                 ContentsSource::Core(path) => allocanary_contents::take_core(path, &wanted, time),

@@ -11,7 +11,7 @@ use super::calls;
 use super::form::Form;
 use super::readings::without_map;
 use super::who::asked;
-use allocanary_contents::Contents;
+use allocanary_contents::{Contents, Target};
 use allocanary_doctor::host::Surroundings;
 use allocanary_doctor::remedies::{CallChecks, Remedy, remedies};
 use allocanary_heap::reader::{Cost, MEMORY, Reader, RequestSubject};
@@ -74,7 +74,7 @@ impl ContentsSource {
 }
 
 /// How the contents are read, and what is returned.
-#[derive(Clone, Copy, Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub struct ContentsOptions {
     /// Whether the process is stopped.
     pub stopped: bool,
@@ -86,6 +86,8 @@ pub struct ContentsOptions {
     pub texts: bool,
     /// Whether the addresses of leaked blocks are returned.
     pub addresses: bool,
+    /// Blocks of which it is returned who points to them.
+    pub target: Option<Target>,
 }
 
 /// Why there is no answer.

@@ -4,6 +4,7 @@
 mod answer;
 mod difference;
 mod page;
+mod pointed;
 pub(crate) mod tree_map;
 
 use allocanary_contents::{Contents, CoreState, Holder, KindRow, LeakSite, Leaked, Lost, SLAB, Text};
@@ -39,6 +40,9 @@ pub fn text(contents: &Contents, look: &TerminalStyle) -> String {
     }
     if !contents.retained.is_empty() {
         out.push_str(&retained(contents, look));
+    }
+    if let Some(found) = &contents.pointed {
+        out.push_str(&pointed::pointed(found, look));
     }
     if let Some(leaked) = contents.leaked.as_ref().filter(|leaked| leaked.blocks > 0) {
         out.push_str(&leaks(leaked, look));

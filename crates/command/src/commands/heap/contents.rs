@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use allocanary_contents::{Contents, SCHEMA};
+use allocanary_contents::{Contents, SCHEMA, Target};
 use allocanary_heap::Frozen;
 use allocanary_heap::reader::{MEMORY, Reader};
 use allocanary_rows::error::{Error, Result};
@@ -71,8 +71,9 @@ fn of(flags: &HeapFlags, of: ContentsSource, bytes: u64) -> Result<ExitCode> {
         sampled: false,
         texts: flags.texts,
         addresses: trace.is_some(),
+        target: target(flags)?,
     };
-    let found = reader::contents(&mut Reader::new(allowed), of.clone(), wanted, time);
+    let found = reader::contents(&mut Reader::new(allowed), of.clone(), wanted.clone(), time);
     let found = found.or_else(|why| match why {
         Unread::Cost(why) => {
             sample(of, ContentsOptions { sampled: true, limit: limit.min(SAMPLE), ..wanted }, allowed, time, why)
@@ -89,6 +90,23 @@ fn of(flags: &HeapFlags, of: ContentsSource, bytes: u64) -> Result<ExitCode> {
             .map_err(|error| Error::file(file, "writing what a heap contains", error))?;
     }
     print(flags, &found)
+}
+
+/// The blocks of which it is told who points to them.
+fn target(flags: &HeapFlags) -> Result<Option<Target>> {
+    let address = |text: &String| {
+        let found = u64::from_str_radix(text.trim_start_matches("0x"), 16);
+        found.map(Target::Address).map_err(|_| {
+            Error::Input(format!(
+                "heap: --to-address: wanted an address such as 0x55d0c0de1230; found `{}`",
+                harmless(text)
+            ))
+        })
+    };
+    match &flags.to_address {
+        Some(text) => address(text).map(Some),
+        None => Ok(flags.kind.clone().map(Target::Kind)),
+    }
 }
 
 /// The counts of all blocks, and kinds by a sample: for a process whose whole reading takes too much.

@@ -106,6 +106,30 @@ fn pipes_and_slabs_are_named_where_leaks_are() {
     assert!(!said(&found).contains("pipes"), "nothing is leaked");
 }
 
+#[test]
+fn who_points_to_a_block_is_told_with_places_and_the_path() {
+    use allocanary_contents::{Pointed, PointedBlock, Pointer};
+    let word = |from: &str, at, offset| Pointer { from: from.into(), at, offset, looks_alike: false };
+    let block = PointedBlock {
+        kind: "app::Circle".into(),
+        at: 0x5000,
+        each: 40,
+        blocks: 3,
+        bytes: 120,
+        pointers: vec![word("app::Peer", 0x6000, 16), Pointer { looks_alike: true, ..word("text", 0x7000, 8) }],
+        more: 1200,
+        path: vec![word("`g_cache` in server", 0x4000, 0), word("app::Peer", 0x6000, 16)],
+    };
+    let alone = PointedBlock { blocks: 1, path: vec![], pointers: vec![], more: 0, ..block.clone() };
+    let pointed = Some(Pointed { wanted: "Circle".into(), found: 7, blocks: vec![block, alone] });
+    let text = text(&Contents { pointed, ..contents(0) }, &LOOK);
+    let wanted = "There are 7 such blocks. Shown are the 2 that retain most.\n\napp::Circle at 0x5000, 40 B. It retains 120 B in 3 blocks, with itself.\n  \
+                  held by\n    +0x0 of `g_cache` in server at 0x4000\n    +0x10 of app::Peer at 0x6000\n  pointed to by\n    \
+                  +0x10 of app::Peer at 0x6000\n    +0x8 of text at 0x7000, a word that looks like a pointer\n    1,200 more\n";
+    assert!(text.contains(wanted), "{text}");
+    assert!(text.contains("It retains no other block.\n  held by: nothing leads to it\n"), "{text}");
+}
+
 /// One reading of a core finds what is leaked.
 #[test]
 fn a_core_says_what_it_is_and_what_it_lacks() {

@@ -1,0 +1,159 @@
+//! Who points to a block. In: an address, or a kind. Out: for the block, or for the largest few of the kind, what points to it and from which
+//! place, the path from a root, and what it retains.
+
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
+
+use crate::contents::{Pointed, PointedBlock, Pointer};
+use crate::count::{HolderNames, name};
+use crate::dominators::Tree;
+use crate::holders::key;
+use crate::kinds::{Kinds, TypedBlocks};
+use crate::links::Links;
+use crate::modules::Open;
+use crate::reach::{From, Reach, each_found};
+use crate::wanted::Target;
+
+/// The blocks of a kind that are told, and the pointers to each.
+const BLOCKS: usize = 5;
+const POINTERS: usize = 20;
+/// The steps of a path that are told: so many from the root on, and so many before the block.
+const STEPS: usize = 8;
+
+/// What the answer is made of.
+pub struct Search<'a> {
+    /// The blocks and their kinds.
+    pub heap: &'a TypedBlocks<'a>,
+    /// The kinds.
+    pub kinds: &'a Kinds,
+    /// The walk from the roots.
+    pub reach: &'a Reach,
+    /// Words that hold nothing.
+    pub links: &'a Links,
+    /// What blocks retain, if that is known.
+    pub tree: Option<&'a Tree>,
+    /// The names of holders.
+    pub names: &'a HolderNames<'a>,
+    /// Opens the file of a mapping.
+    pub open: &'a Open<'a>,
+}
+
+impl Search<'_> {
+    /// Looks for it.
+    pub fn find(&self, target: &Target) -> Pointed {
+        let all: Vec<u32> = match target {
+            Target::Address(at) => self.heap.blocks.find(*at).into_iter().collect(),
+            Target::Kind(text) => self.of_kind(text),
+        };
+        let wanted: HashSet<u32> = all.iter().copied().collect();
+        let sums = self.tree.map(|tree| tree.sums(self.heap, &wanted)).unwrap_or_default();
+        let own = |block: u32| (1, self.heap.blocks.get(block).bytes);
+        let retains = |block: u32| sums.get(&block).copied().unwrap_or_else(|| own(block));
+        let mut chosen = all.clone();
+        chosen.sort_by_key(|block| (Reverse(retains(*block).1), *block));
+        chosen.truncate(BLOCKS);
+        let mut pointers = self.pointers(&chosen);
+        let one = |block: &u32| {
+            let (all, count) = pointers.remove(block).unwrap_or_default();
+            let (blocks, bytes) = retains(*block);
+            PointedBlock {
+                kind: self.kind(*block),
+                at: self.heap.blocks.get(*block).at,
+                each: self.heap.blocks.get(*block).bytes,
+                blocks,
+                bytes,
+                pointers: all,
+                more: count,
+                path: self.path(*block),
+            }
+        };
+        Pointed { wanted: target.to_string(), found: all.len() as u64, blocks: chosen.iter().map(one).collect() }
+    }
+
+    fn kind(&self, block: u32) -> String {
+        self.kinds.kind(self.kinds.number(block)).name.clone()
+    }
+
+    /// The blocks of the kind with a name, or else of the largest one whose name has this text.
+    fn of_kind(&self, text: &str) -> Vec<u32> {
+        let mut bytes: HashMap<u32, u64> = HashMap::new();
+        for (index, block) in self.heap.blocks.iter() {
+            *bytes.entry(self.kinds.number(index)).or_default() += block.bytes;
+        }
+        let fits = |number: &u32| self.kinds.kind(*number).name.contains(text);
+        let rank = |number: &u32| (self.kinds.kind(*number).name == text, bytes[number], Reverse(*number));
+        let Some(number) = bytes.keys().copied().filter(fits).max_by_key(rank) else { return Vec::new() };
+        self.heap.blocks.iter().map(|(index, _)| index).filter(|index| self.kinds.number(*index) == number).collect()
+    }
+
+    /// The first pointers to each block, and how many there are beyond.
+    fn pointers(&self, wanted: &[u32]) -> HashMap<u32, (Vec<Pointer>, u64)> {
+        let mut found: HashMap<u32, (Vec<Pointer>, u64)> =
+            wanted.iter().map(|block| (*block, Default::default())).collect();
+        let (heap, blocks) = (self.heap, self.heap.blocks);
+        let mut add = |to: u32, pointer: &dyn Fn() -> Pointer| match found.get_mut(&to) {
+            Some((all, _)) if all.len() < POINTERS => all.push(pointer()),
+            Some((_, more)) => *more += 1,
+            None => {}
+        };
+        for root in heap.roots {
+            let mut visit = |at: u64, word: u64| {
+                let Some(to) = blocks.find(word).filter(|to| self.links.counts(blocks, *to, word)) else { return };
+                add(to, &|| {
+                    let (key, offset) = key(heap.modules, root.place, at, self.open);
+                    Pointer { from: name(heap, key, self.names, self.open), at, offset, looks_alike: false }
+                });
+            };
+            heap.copy.each_word(root.from..root.to, &mut visit);
+            root.word.into_iter().for_each(|word| visit(0, word));
+        }
+        for (index, block) in blocks.iter() {
+            each_found(heap.copy, blocks, self.links, index, |offset, to| {
+                if self.links.may_hold(index, offset) {
+                    let looks_alike = !self.links.holds(index, offset);
+                    add(to, &|| Pointer { from: self.kind(index), at: block.at, offset, looks_alike });
+                }
+            });
+        }
+        found
+    }
+
+    /// The way from a root to a block: what each step is, and where in it the pointer to the next one is.
+    fn path(&self, block: u32) -> Vec<Pointer> {
+        let (heap, mut steps, mut at) = (self.heap, Vec::new(), block);
+        // A path has each block once.
+        loop {
+            match self.reach.from(at) {
+                From::Block(parent) => {
+                    let mut place = None;
+                    each_found(heap.copy, heap.blocks, self.links, parent, |offset, to| {
+                        place = place.or((to == at && self.links.holds(parent, offset)).then_some(offset));
+                    });
+                    let from = heap.blocks.get(parent).at;
+                    steps.push(Pointer {
+                        from: self.kind(parent),
+                        at: from,
+                        offset: place.unwrap_or(0),
+                        looks_alike: false,
+                    });
+                    at = parent;
+                }
+                From::Root(root) => {
+                    let (word, root) = self.reach.roots[root as usize];
+                    let (key, offset) = key(heap.modules, heap.roots[root as usize].place, word, self.open);
+                    let from = name(heap, key, self.names, self.open);
+                    steps.push(Pointer { from, at: word, offset, looks_alike: false });
+                    break;
+                }
+                From::Nothing | From::Unsure | From::Likeness => break,
+            }
+        }
+        steps.reverse();
+        if steps.len() > 2 * STEPS {
+            let left = steps.len() - 2 * STEPS;
+            let between = Pointer { from: format!("{left} more blocks"), ..Pointer::default() };
+            steps.splice(STEPS..STEPS + left, [between]);
+        }
+        steps
+    }
+}
