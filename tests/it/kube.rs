@@ -10,7 +10,7 @@ use super::support::{Ran, command, words};
 const KUBECTL: &str = r##"#!/bin/sh
 echo "$*" >> calls
 case "$*" in
-*"get pods --all-namespaces -l app.kubernetes.io/name=allocanary-node "*) cat agents.json ;;
+*"get pods --all-namespaces -l app.kubernetes.io/name=allocanary-node --field-selector status.phase=Running -o json") cat agents.json ;;
 *"get --request-timeout=20s --raw /api/v1/namespaces/monitoring/pods/agent-1:9912/proxy/report.json") cat report.json ;;
 *"--raw "*) echo "Error from server (ServiceUnavailable): the server is currently unable" >&2; exit 1 ;;
 *"get pod -o json -n shop -- web-1") cat pod.json ;;

@@ -83,7 +83,7 @@ struct Port {
 impl Cluster {
     /// The agents, by their label, in the order of their nodes.
     pub fn agents(&self, label: &str) -> Result<Vec<AgentPod>, String> {
-        let running = ["--field-selector", "status.moment=Running", "-o", "json"];
+        let running = ["--field-selector", "status.phase=Running", "-o", "json"];
         let text = self.ask(["get", "pods", "--all-namespaces", "-l", label].into_iter().chain(running))?;
         let told = |error: serde_json::Error| format!("kubectl get pods: wanted a list of pods as JSON: {error}");
         let mut found: Value = serde_json::from_str(&text).map_err(told)?;
