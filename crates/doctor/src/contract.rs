@@ -1,17 +1,17 @@
 //! What the folder of an allocator offers to the rest of this crate, and what it is asked with. In: nothing. Out: the types of both.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use allocanary_facts::descriptor::Descriptor;
 use allocanary_heap::Heap;
 
 use crate::flavour::Flavour;
 use crate::host::Surroundings;
-use crate::judgement::{Advice, Default};
+use crate::judgement::{Advice, ArenaLimit, Default};
 use crate::remedy::{PasteLine, Remedy, variable};
 use crate::seen::{Libraries, ProcessTraits};
 use crate::subject::Subject;
-use crate::variables::{VariableEffect, VariableSetting, Variables};
+use crate::variables::{VariableEffect, VariableSetting, Variables, settings};
 
 /// The knowledge about one allocator.
 pub(crate) struct Part {
@@ -25,10 +25,45 @@ pub(crate) struct Part {
     pub variables: Reads,
     /// What it does without settings; `None` if that does not depend on the host.
     pub defaults: Option<fn(&Surroundings) -> Default>,
+    /// The settings that decide how many arenas it makes.
+    pub arena_settings: &'static [&'static str],
     /// What to change in general; `None` if this crate gives no advice about its settings.
     pub advice: Option<fn(&Case) -> Option<Advice>>,
     /// What a process with this heap would save by its settings; `None` if this crate does not know.
     pub remedies: Option<Remedies>,
+}
+
+impl Part {
+    /// The settings in force: those of code, and of each variable that the program reads.
+    fn in_force(&self, case: &Case) -> BTreeMap<String, String> {
+        let is_read = |name: &str, value: &str| {
+            (self.variables.reader)(name, value, case.subject).is_some_and(|(effect, _)| effect == VariableEffect::Read)
+        };
+        let read: Variables = case.variables.clone().into_iter().filter(|(name, value)| is_read(name, value)).collect();
+        let mut in_force = case.seen.code.clone();
+        in_force.extend(settings(&(self.variables.assignments)(&read, &case.seen.libraries), self.of.name));
+        in_force
+    }
+
+    /// What limits its arenas there; `None` if it has none.
+    pub fn arena_limit(&self, case: &Case) -> Option<ArenaLimit> {
+        let default = self.defaults?(case.at);
+        default.arenas?;
+        let in_force = self.in_force(case);
+        let is_set = self.arena_settings.iter().any(|name| in_force.contains_key(*name));
+        Some(match default.oversized && !is_set && !case.seen.is_single() {
+            true => ArenaLimit::Host(default),
+            false => ArenaLimit::Fits,
+        })
+    }
+
+    /// Why it makes more arenas than the process may use, a sentence and a space; empty if it does not.
+    pub fn why_of_arenas(&self, case: &Case) -> String {
+        match self.arena_limit(case) {
+            Some(ArenaLimit::Host(default)) => format!("It makes {}. ", default.text),
+            _ => String::new(),
+        }
+    }
 }
 
 /// The remedies for a heap of a process.

@@ -1,12 +1,13 @@
 //! The doctor's diagnosis. In: facts and judgements. Out: a page.
 
 use super::advice::advice;
+use super::arenas::arena_limit;
 use super::defaults::defaults;
 use super::environment::{PRELOAD, Remark, examine};
 use super::flavour::Flavour;
 use super::host::Surroundings;
 use super::identity::{Certainty, PROFILER, ProcessAllocator, RECORDER, file_name, preload_of};
-use super::judgement::Advice;
+use super::judgement::{Advice, ArenaLimit};
 use super::notice::Notice;
 use super::page::{TextPage, Tone};
 use super::process::ProcessFacts;
@@ -145,6 +146,10 @@ fn allocators(page: &mut TextPage, process: &ProcessFacts, reading: Option<&Read
     }
     if let Some(version) = process.seen.libraries.jemalloc.as_ref().filter(|_| has_jemalloc(process)) {
         page.below(&format!("jemalloc {version}, as its file says"), Tone::Plain);
+    }
+    let limit = arena_limit(&process.surroundings, &process.variables, &process.identity.flavours(), &process.seen);
+    if let Some(ArenaLimit::Host(default)) = limit {
+        page.item("arenas", &default.text, Tone::Doubt);
     }
     if process.seen.background_threads > 0 {
         let text =

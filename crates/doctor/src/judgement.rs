@@ -15,6 +15,15 @@ pub struct Default {
     pub oversized: bool,
 }
 
+/// What limits the arenas of an allocator that has some.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ArenaLimit {
+    /// The processors of the host, of which the process may use only some. This default is in force.
+    Host(Default),
+    /// A setting, the processors that the process may use, or that it has one thread, which uses one arena.
+    Fits,
+}
+
 /// `1 arena`, `2 arenas`.
 pub(crate) fn count(arenas: u32) -> String {
     if arenas == 1 { "1 arena".into() } else { format!("{arenas} arenas") }

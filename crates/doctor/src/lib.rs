@@ -1,8 +1,8 @@
 //! How a host, a container and an environment affect an allocator, and what to change. In: facts from /proc, control
 //! groups, the environment and ELF files. Out: values, and a text for the user.
 //!
-//! Facts are gathered first ([`host`], [`process`], [`elf`]). The judgements ([`identify`], [`defaults`], [`environment`], [`advice`],
-//! [`remedies`]) are pure functions of these facts: they loop over what the folders in `allocators` know. Imports go one way: from
+//! Facts are gathered first ([`host`], [`process`], [`elf`]). The judgements ([`identify`], [`defaults`], [`arenas`], [`environment`],
+//! [`advice`], [`remedies`]) are pure functions of these facts: they loop over what the folders in `allocators` know. Imports go one way: from
 //! the judgements to the folders, from these to `contract`, and from there to the types of facts.
 
 // This crate returns numbers and texts. Only the command writes to a terminal.
@@ -12,6 +12,7 @@
 
 pub mod advice;
 mod allocators;
+pub mod arenas;
 mod call_check;
 mod contract;
 pub mod defaults;

@@ -3,9 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-use allocanary_doctor::advice::advice;
+use allocanary_doctor::arenas::arena_limit;
 use allocanary_doctor::environment::examine;
 use allocanary_doctor::host::Surroundings;
+use allocanary_doctor::judgement::ArenaLimit;
 use allocanary_doctor::process::ProcessFacts;
 use allocanary_doctor::remedies::{CallChecks, Gives, Remedy, remedies};
 use allocanary_doctor::{Flavour, VariableEffect};
@@ -203,18 +204,15 @@ fn identity(process: &ProcessFacts) -> ProcessIdentity {
     settings.extend(process.seen.code.iter().map(|(key, value)| cut(&format!("{key}={value}"))));
     settings.truncate(MOST);
     // A program that writes its title over its environment has read its settings before: they are not known, and neither is what follows.
-    let is_known = !process.seen.overwritten;
-    if !is_known {
+    if process.seen.overwritten {
         settings.push("unknown".into());
     }
-    let change = advice(&process.surroundings, &process.variables, Some(&flavours), &process.seen);
-    let own = flavours.first().copied().unwrap_or(Flavour::Unknown);
-    let follows = match own {
-        _ if !is_known => Follows::Unknown,
-        _ if change.iter().any(|one| one.fewer_arenas) => Follows::Host,
-        own if own.has_settings() => Follows::Quota,
-        _ => Follows::Unknown,
+    let follows = match arena_limit(&process.surroundings, &process.variables, &flavours, &process.seen) {
+        None => Follows::Unknown,
+        Some(ArenaLimit::Host(_)) => Follows::Host,
+        Some(ArenaLimit::Fits) => Follows::Quota,
     };
+    let own = flavours.first().copied().unwrap_or(Flavour::Unknown);
     let version = match own {
         Flavour::Glibc => process.surroundings.libc.split_once(' ').map_or("", |(_, version)| version).to_string(),
         own if own.is_jemalloc() => cut(process.seen.libraries.jemalloc.as_deref().unwrap_or_default()),
@@ -275,6 +273,18 @@ mod tests {
         let unplaced = look(&LookRequest { quota: None, ..wanted.clone() }, Surroundings::of(wanted.pid)).unwrap();
         assert_eq!(unplaced.identity.follows, Follows::Unknown, "without the quota");
         assert!(look(&LookRequest { pid: 0x3fff_ffff, ..wanted }, Surroundings::here()).is_err());
+    }
+
+    #[test]
+    fn arenas_follow_the_host_only_of_a_process_that_may_use_less_of_it() {
+        let mut process = ProcessFacts::look_at(std::process::id(), Surroundings::of(std::process::id())).unwrap();
+        process.surroundings.host.cores = 40;
+        process.seen.threads = Some(9);
+        let mut follows = |quota_milli| {
+            process.surroundings.cpus = Cpus::new(40, quota_milli);
+            identity(&process).follows
+        };
+        assert_eq!((follows(None), follows(Some(500))), (Follows::Quota, Follows::Host));
     }
 
     #[test]

@@ -51,6 +51,7 @@ pub(super) const PART: Part = Part {
         suspects: &["JE_MALLOC", "JEMALLOC", "RJEM", "_RJEM"],
     },
     defaults: Some(defaults::defaults),
+    arena_settings: &["narenas", "narenas_ratio"],
     advice: Some(advice::advice),
     remedies: Some(remedies::remedies),
 };

@@ -4,6 +4,7 @@
 use allocanary_heap::{Heap, Part};
 use allocanary_text::units::OneDecimal;
 
+use super::PART;
 use super::advice::{Considered, advise};
 use crate::contract::Case;
 use crate::judgement::{arenas_of, processors_of};
@@ -30,7 +31,9 @@ pub(super) fn remedies(case: &Case, subject: &Subject, heap: &Heap) -> Vec<Remed
     if fewer {
         what.push(format!("jemalloc makes {}", arenas_of(usable)));
         let (now, may) = (heap.arenas.len(), processors_of(usable));
-        evidence.push(format!("Now it uses {now}, and the process may use {may}."));
+        evidence.push(
+            format!("Now it uses {now}, and the process may use {may}. {}", PART.why_of_arenas(case)).trim_end().into(),
+        );
         evidence.push("What fewer arenas would keep cannot be told from a reading: try it on one replica.".to_string());
     }
     if thread {

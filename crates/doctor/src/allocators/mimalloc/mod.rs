@@ -29,6 +29,7 @@ pub(super) const PART: Part = Part {
         ..Reads::NONE
     },
     defaults: Some(defaults),
+    arena_settings: &[],
     advice: Some(advice::advice),
     remedies: Some(remedies::remedies),
 };

@@ -11,6 +11,7 @@ pub(super) const PART: Part = Part {
     marks: Marks { c_library: &["ld-musl", "libc.musl", "libc.so"], ..Marks::NONE },
     variables: Reads::NONE,
     defaults: None,
+    arena_settings: &[],
     advice: None,
     remedies: None,
 };

@@ -18,6 +18,7 @@ pub(super) const PART: Part = Part {
     },
     variables: Reads::NONE,
     defaults: None,
+    arena_settings: &[],
     advice: None,
     remedies: None,
 };

@@ -27,6 +27,7 @@ pub(super) const PART: Part = Part {
         ..Reads::NONE
     },
     defaults: Some(defaults::defaults),
+    arena_settings: &["arena_max"],
     advice: Some(advice::advice),
     remedies: Some(remedies::remedies),
 };

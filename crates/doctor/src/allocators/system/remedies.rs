@@ -6,6 +6,7 @@ use allocanary_facts::{MEMORY_BUDGET, THREAD_IDLE};
 use allocanary_heap::{Heap, Part};
 use allocanary_text::units::OneDecimal;
 
+use super::PART;
 use super::advice::advice;
 use crate::contract::Case;
 use crate::flavour::Flavour;
@@ -60,7 +61,8 @@ fn thread_idle(case: &Case, subject: &Subject, heap: &Heap) -> Option<Remedy> {
 fn arenas(case: &Case, subject: &Subject, heap: &Heap) -> Option<Remedy> {
     // The threads that made the arenas may have ended.
     let seen = ProcessTraits { threads: None, ..case.seen.clone() };
-    let advice = advice(&Case { seen: &seen, ..*case })?;
+    let case = &Case { seen: &seen, ..*case };
+    let advice = advice(case)?;
     let wanted: usize = advice.variable.1.parse().ok()?;
     let parts = [Part::Fragmentation, Part::FreePages, Part::LazyFree, Part::Metadata, Part::Padding];
     let bytes = parts.iter().map(|part| heap.parts.of(*part)).sum();
@@ -77,10 +79,11 @@ fn arenas(case: &Case, subject: &Subject, heap: &Heap) -> Option<Remedy> {
         who: Who::OperatorRestart,
         gives: Gives::Bound { bytes },
         evidence: format!(
-            "Now it has {}, and the process may use {}. {} of its {} are in arenas of threads. What fewer arenas would keep cannot be \
+            "Now it has {}, and the process may use {}. {}{} of its {} are in arenas of threads. What fewer arenas would keep cannot be \
              told from a reading: try it on one replica.",
             heap.arenas.len(),
             processors_of(wanted),
+            PART.why_of_arenas(case),
             OneDecimal(beyond),
             OneDecimal(heap.resident)
         ),

@@ -19,6 +19,7 @@ pub(super) const PART: Part = Part {
     },
     variables: Reads { reader, ..Reads::NONE },
     defaults: None,
+    arena_settings: &[],
     advice: None,
     remedies: None,
 };
