@@ -33,17 +33,13 @@ impl Membership {
     }
 
     fn of_path(path: &str) -> Membership {
+        let Owner { pod, container } = Owner::of(path);
         let path = own_path(path);
-        let mut place = Membership::default();
-        // The last ID counts, since a node may itself be a container.
-        for part in folders(path) {
-            if let Some(pod) = pod_of(part) {
-                (place.pod, place.container) = (Some(pod), None);
-            }
-            if let Some(id) = id_of(part) {
-                place.container = Some(id);
-            }
-        }
+        let mut place = Membership {
+            pod: pod.map(|(_, uid)| uid),
+            container: container.map(|(_, id)| id),
+            ..Membership::default()
+        };
         if place.container.is_none() {
             place.group = folders(path).last().unwrap_or_default().to_string();
         }
@@ -56,28 +52,52 @@ fn folders(path: &str) -> impl Iterator<Item = &str> {
     path.split('/').filter(|part| !matches!(*part, "" | ".." | "."))
 }
 
-/// The path down to the last container or, without one, to the last unit. What a container's process makes below is the container's.
-fn own_path(path: &str) -> &str {
-    let ends = |is_end: &dyn Fn(&str) -> bool| {
-        let mut end = None;
-        let mut at = 0;
-        for part in path.split('/') {
-            at += part.len();
-            if is_end(part) {
-                end = Some(at);
+/// Whose group a path is: the pod and the container, each with the place in the path where the name of its folder ends.
+#[derive(Default)]
+struct Owner {
+    pod: Option<(usize, String)>,
+    container: Option<(usize, String)>,
+}
+
+impl Owner {
+    /// The first pod counts, and the first ID from there on: a container that may make groups can give them the names of another pod and its
+    /// container. Above a pod, and without one, the last ID counts, since a node may itself be a container.
+    fn of(path: &str) -> Owner {
+        let mut owner = Owner::default();
+        for (end, part) in ends(path) {
+            if owner.pod.is_none()
+                && let Some(pod) = pod_of(part)
+            {
+                owner = Owner { pod: Some((end, pod)), container: None };
             }
-            at += 1;
+            if (owner.pod.is_none() || owner.container.is_none())
+                && let Some(id) = id_of(part)
+            {
+                owner.container = Some((end, id));
+            }
         }
-        end
+        owner
+    }
+}
+
+/// The folders of a path, each with the place where its name ends.
+fn ends(path: &str) -> impl Iterator<Item = (usize, &str)> {
+    path.split('/').scan(0, |at, part| {
+        let end = *at + part.len();
+        *at = end + 1;
+        Some((end, part))
+    })
+}
+
+/// The path down to the container or, without one, to the last unit. What a container's process makes below is the container's.
+fn own_path(path: &str) -> &str {
+    let Owner { pod, container } = Owner::of(path);
+    let unit = || {
+        let is_unit = |part: &str| part.ends_with(".service") || part.ends_with(".scope");
+        let end = ends(path).filter(|(_, part)| is_unit(part)).last()?.0;
+        pod.is_none_or(|(pod, _)| pod < end).then_some(end)
     };
-    let container = ends(&|part| id_of(part).is_some());
-    let unit = || ends(&|part| part.ends_with(".service") || part.ends_with(".scope"));
-    // A pod that is below a container is a pod of a node that is one: it has no container of its own there.
-    let pod = ends(&|part| pod_of(part).is_some());
-    let end = match (container, pod) {
-        (Some(container), pod) if pod.is_none_or(|pod| pod <= container) => Some(container),
-        _ => unit().filter(|unit| pod.is_none_or(|pod| pod < *unit)),
-    };
+    let end = container.map(|(end, _)| end).or_else(unit);
     &path[..end.unwrap_or(path.len())]
 }
 
@@ -252,6 +272,26 @@ mod tests {
         }
         let node = format!("/docker/{}/kubelet/kubepods/besteffort/pod{UID}", ID.replace('0', "f"));
         assert_eq!(place(&node).path, node, "the pod's own group, on a node that is a container");
+    }
+
+    #[test]
+    fn a_container_that_makes_groups_takes_no_other_pods_rows() {
+        let (other, victim) = (UID.replace('3', "4"), ID.replace('0', "e"));
+        let place = |path: &str| Membership::parse(&format!("0::{path}\n"));
+        for own in [
+            format!("/kubepods/burstable/pod{UID}/{ID}"),
+            format!("/kubepods.slice/kubepods-pod{LOW}.slice/cri-containerd-{ID}.scope"),
+            format!("/system.slice/containerd.service/kubepods-burstable-pod{LOW}.slice:cri-containerd:{ID}"),
+            format!("/docker/{}/kubelet/kubepods/besteffort/pod{UID}/{ID}", ID.replace('0', "f")),
+        ] {
+            for below in
+                [format!("/kubepods/burstable/pod{other}/{victim}"), format!("/{victim}"), format!("/pod{other}")]
+            {
+                let path = format!("{own}{below}");
+                assert_eq!(place(&path), place(&own), "{path}");
+                assert_eq!(down_to_own(&format!("0::{path}")), format!("0::{own}"), "it is charged to its container");
+            }
+        }
     }
 
     proptest! {
