@@ -1,6 +1,7 @@
 //! The processes that the agent knows, and what it knows of each. In: what is counted, and what was seen. Out: rows, a container each.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use allocanary_heap::counters::AllocatorCounters;
@@ -8,6 +9,7 @@ use allocanary_rows::fleet::{Bound, ContainerState, Follows, Part, Parts};
 
 use crate::group::Membership;
 use crate::look::{HeapState, ProcessIdentity};
+use crate::metrics::{LONGEST, plain};
 use crate::names::PodNames;
 use crate::schedule::ReadCandidate;
 use crate::stat::{MemoryStatus, ProcessKey};
@@ -126,19 +128,40 @@ pub fn rows(
     let mut labels: BTreeSet<[String; 3]> = BTreeSet::new();
     for (place, all) in by_place {
         let mut row = row(place, &all, names, groups.get(place).copied().unwrap_or_default());
-        // Two series may not have the same labels. A kubelet that lies, two units of one name, or a pod that is replaced by one of its
-        // name would make some: the path tells them apart.
+        // Two series may not have the same labels. A kubelet that lies, two units of one name, two long names that are cut, or a pod that
+        // is replaced by one of its name would make some: the path tells them apart.
         if !labels.insert(labels_of(&row)) {
-            row.container = format!("{} ({})", row.container, place.path);
-            labels.insert(labels_of(&row));
+            for name in names_apart(&row.container, &place.path) {
+                row.container = name;
+                if labels.insert(labels_of(&row)) {
+                    break;
+                }
+            }
         }
         rows.push(row);
     }
     rows
 }
 
+/// The names of a row as the metrics show them.
 fn labels_of(row: &ContainerState) -> [String; 3] {
-    [row.namespace.clone(), row.pod.clone(), row.container.clone()]
+    [&row.namespace, &row.pod, &row.container].map(|name| plain(name))
+}
+
+/// Names for a container whose own name another row has, without an end: with its path, or with a number that follows from the path, so that
+/// a container keeps its name at the next count.
+fn names_apart(name: &str, path: &str) -> impl Iterator<Item = String> + use<> {
+    let (name, path) = (name.to_string(), path.to_string());
+    let with_path = Some(format!(" ({path})")).filter(|path| name.chars().count() + path.chars().count() <= LONGEST);
+    let numbers = (0_u64..).map(move |try_number| {
+        let mut hasher = DefaultHasher::new();
+        (&path, try_number).hash(&mut hasher);
+        format!(" ({:016x})", hasher.finish())
+    });
+    with_path.into_iter().chain(numbers).map(move |ending| {
+        let room = LONGEST - ending.chars().count();
+        name.chars().take(room).collect::<String>() + &ending
+    })
 }
 
 fn row(place: &Membership, all: &[&ProcessRecord], names: &PodNames, charged: Charged) -> ContainerState {
@@ -291,6 +314,44 @@ mod tests {
         let labels: BTreeSet<_> = rows.iter().map(labels_of).collect();
         assert_eq!((rows.len(), labels.len()), (7, 7), "{labels:?}");
         assert_eq!(rows.iter().map(|row| row.processes).sum::<u64>(), paths.len() as u64);
+    }
+
+    #[test]
+    fn no_two_rows_have_the_same_labels_where_names_are_cut_or_made_harmless() {
+        let long = "x".repeat(240);
+        let paths = [
+            format!("/a/{long}1.service"),
+            format!("/a/{long}2.service"),
+            format!("/{long}/{long}2.service"),
+            // As if it had the name that one of two would get.
+            "/a/w.service".into(),
+            "/b/w.service".into(),
+            "/c/w.service (/b/w.service)".into(),
+            "/c/\u{1}.service".into(),
+            "/c/\u{2}.service".into(),
+        ];
+        let record = |path: &String, name: &str| {
+            let place = Membership { group: name.into(), path: path.clone(), ..Membership::default() };
+            ProcessRecord { place, ..known("glibc", 1 << 20, 0) }
+        };
+        let all = |paths: &[String]| -> BTreeMap<ProcessKey, ProcessRecord> {
+            let one = |(path, pid): (&String, u32)| {
+                let name = path.rsplit_once("/c/").map_or_else(|| path.rsplit('/').next().unwrap(), |(_, name)| name);
+                (ProcessKey { pid, start: 1, program: (0, 0) }, record(path, name))
+            };
+            paths.iter().zip(1..).map(one).collect()
+        };
+        let shown = |paths: &[String]| -> BTreeSet<String> {
+            let report = allocanary_rows::fleet::NodeReport {
+                rows: rows(&all(paths), &PodNames::default(), &BTreeMap::new()),
+                ..Default::default()
+            };
+            let page = crate::metrics::page(report.into()).unwrap();
+            let unknown = |line: &&str| line.starts_with("allocanary_resident_bytes{") && line.contains("\"unknown\"");
+            page.lines().filter(unknown).map(|line| line.rsplit_once(' ').unwrap().0.to_string()).collect()
+        };
+        assert_eq!(shown(&paths).len(), paths.len(), "{:#?}", shown(&paths));
+        assert!(shown(&paths[..3]).is_subset(&shown(&paths)), "a name does not change with who else is there");
     }
 
     fn one(all: Vec<ProcessRecord>) -> ContainerState {

@@ -20,7 +20,7 @@ pub const MOST_SERIES: usize = 23;
 /// The remedies of a container that have a series.
 const REMEDIES: usize = 2;
 /// The longest value of a label that a process or a kubelet decides.
-const LONGEST: usize = 200;
+pub const LONGEST: usize = 200;
 
 /// A metric.
 pub struct MetricSeries {
