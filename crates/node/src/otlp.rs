@@ -6,7 +6,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use allocanary_rows::fleet::{NodeReport, OtlpDelivery};
 use bytes::Bytes;
@@ -44,8 +43,8 @@ pub struct Sender {
 type Piece = (Bytes, u64);
 
 impl Sender {
-    /// A sender to this receiver: `http://127.0.0.1:4318`.
-    pub fn new(url: &str) -> Result<Sender, String> {
+    /// A sender to this receiver: `http://127.0.0.1:4318`. Counters count since that time, in milliseconds since 1970.
+    pub fn new(url: &str, since: u64) -> Result<Sender, String> {
         let url = bracketed(url);
         let uri: Result<Uri, _> = url.parse();
         // It stands in the report's problems, which anyone may read who scrapes.
@@ -58,8 +57,7 @@ impl Sender {
                 "--otlp {url}: wanted http://HOST:PORT: for a receiver that wants TLS, put a collector of OTLP on this node"
             ));
         }
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Ok(Sender { url: format!("{}/{PATH}", url.trim_end_matches('/')), since: now.as_millis() as u64 * NANOS })
+        Ok(Sender { url: format!("{}/{PATH}", url.trim_end_matches('/')), since: since.saturating_mul(NANOS) })
     }
 
     /// Sends each report of a new count, for ever.
@@ -152,10 +150,12 @@ impl Sender {
     fn point(&self, labels: Labels, value: f64, report: &NodeReport) -> NumberDataPoint {
         // A label without a value says nothing.
         let labels = labels.into_iter().filter(|(_, value)| !value.is_empty());
+        let time_unix_nano = report.taken.saturating_mul(NANOS);
         NumberDataPoint {
             attributes: labels.map(|(name, value)| pair(key_of(name), value)).collect(),
-            start_time_unix_nano: self.since,
-            time_unix_nano: report.taken.saturating_mul(NANOS),
+            // Receivers refuse a start after the time of a point. The clock may have been set back since.
+            start_time_unix_nano: self.since.min(time_unix_nano),
+            time_unix_nano,
             value: Some(Value::AsDouble(value)),
             ..NumberDataPoint::default()
         }

@@ -102,7 +102,7 @@ fn of_page(report: &NodeReport) -> BTreeSet<Series> {
 }
 
 fn sender() -> Sender {
-    Sender::new("http://127.0.0.1:1/").unwrap()
+    Sender::new("http://127.0.0.1:1/", 1_600_000_000_000).unwrap()
 }
 
 #[test]
@@ -120,7 +120,12 @@ fn a_receiver_gets_the_series_of_the_page_and_whose_they_are() {
     assert!(labels.contains_key("k8s.pod.name") && labels["k8s.container.name"] == "web", "{labels:?}");
     let point = &points(memory)[0];
     assert_eq!(point.time_unix_nano, 1_700_000_000_123_000_000);
-    assert!(point.start_time_unix_nano > 0);
+    assert_eq!(point.start_time_unix_nano, 1_600_000_000_000_000_000);
+    let late = Sender { since: point.time_unix_nano + 1, ..sender() };
+    let all = decoded(&late.pieces(&report).unwrap());
+    let is_valid = |point: &NumberDataPoint| point.start_time_unix_nano <= point.time_unix_nano;
+    let metrics = all.iter().flat_map(|one| &one.scope_metrics).flat_map(|one| &one.metrics);
+    assert!(metrics.flat_map(points).all(is_valid), "the clock was set back");
 }
 
 #[test]
@@ -169,7 +174,7 @@ fn partly(rejected_data_points: i64, why: &str) -> Vec<u8> {
 
 /// What became of a report of four requests.
 fn sent(url: &str) -> OtlpDelivery {
-    let sender = Sender::new(url).unwrap();
+    let sender = Sender::new(url, 1).unwrap();
     let mut pieces = sender.pieces(&report(1500)).unwrap();
     pieces.truncate(3);
     let mut sent = OtlpDelivery { problem: "of the last time".into(), ..OtlpDelivery::default() };
@@ -214,11 +219,11 @@ fn a_receiver_that_fails_is_not_asked_again_before_the_next_count() {
 #[test]
 fn an_address_that_cannot_be_sent_to_is_refused() {
     for bad in ["https://x:4318", "x:4318", "http://x:4318/?a=b", "", "ftp://x"] {
-        assert!(Sender::new(bad).unwrap_err().contains("wanted http://HOST:PORT"), "{bad}");
+        assert!(Sender::new(bad, 1).unwrap_err().contains("wanted http://HOST:PORT"), "{bad}");
     }
-    let secret = Sender::new("http://user:secret@x:4318").unwrap_err();
+    let secret = Sender::new("http://user:secret@x:4318", 1).unwrap_err();
     assert!(secret.contains("found a user or a password") && !secret.contains("secret@"), "{secret}");
-    assert_eq!(Sender::new("http://fd00::1:4318").unwrap().url, "http://[fd00::1]:4318/v1/metrics");
-    assert_eq!(Sender::new("http://x:4318").unwrap().url, "http://x:4318/v1/metrics");
-    assert_eq!(Sender::new("http://x:4318/a/").unwrap().url, "http://x:4318/a/v1/metrics");
+    assert_eq!(Sender::new("http://fd00::1:4318", 1).unwrap().url, "http://[fd00::1]:4318/v1/metrics");
+    assert_eq!(Sender::new("http://x:4318", 1).unwrap().url, "http://x:4318/v1/metrics");
+    assert_eq!(Sender::new("http://x:4318/a/", 1).unwrap().url, "http://x:4318/a/v1/metrics");
 }

@@ -181,12 +181,14 @@ fn run_in<W: World>(
     look: &mut dyn HeapReader,
     show: Show,
 ) -> Result<(), String> {
+    #[cfg(feature = "otlp")]
+    let since = world.time();
     let mut runner = Runner::new(world, &options, look);
     // Who asks first gets rows, too.
     runner.count();
     let desk = Arc::new(Desk::default());
     #[cfg(feature = "otlp")]
-    let sender = options.otlp.as_deref().map(Sender::new).transpose()?;
+    let sender = options.otlp.as_deref().map(|url| Sender::new(url, since)).transpose()?;
     show_now(&mut runner, &desk);
     let runtime = runtime()?;
     let (queue, asks) = channel();
