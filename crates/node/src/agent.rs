@@ -290,13 +290,19 @@ impl<W: World> Agent<W> {
             problems.push(format!("{} more problems", counts.len() - PROBLEMS));
         }
         problems.extend(self.unnamed.clone());
-        problems.extend(self.world.problem());
+        problems.extend(self.world.problems());
         if self.left_out > 0 {
             problems.push(format!("{} processes are in no row: more than {MOST} are here", self.left_out));
         }
         let stuck = self.known.values().filter(|one| one.is_stuck).count();
         if stuck > 0 {
             problems.push(format!("processes whose counters did not come within {} s: {stuck}", COUNT_TIME.as_secs()));
+        }
+        if let Some(option) = self.world.hides_by() {
+            problems.push(format!(
+                "processes of other users are hidden, and how many there are is not known: /proc is mounted with {option}. Wanted: \
+                 CAP_SYS_PTRACE (run as root)"
+            ));
         }
         if denied > 0 {
             problems.push(format!(
@@ -319,6 +325,7 @@ impl<W: World> Agent<W> {
             resident,
             processes: self.known.len() as u64,
             denied,
+            hides_by: self.world.hides_by(),
             walks: self.walks,
             failed: self.failed,
             names: self.named,

@@ -189,6 +189,17 @@ fn who_may_not_be_read_is_counted_and_told_and_never_tried() {
 }
 
 #[test]
+fn processes_that_the_kernel_hides_are_told_although_they_are_not_counted() {
+    let mut world = FakeWorld::of(vec![process(5, 100, 40)]);
+    world.hides_by = Some("hidepid=2".into());
+    let mut agent = agent(&world);
+    count(&mut agent, Duration::ZERO);
+    let report = report(&agent);
+    assert_eq!(report.own.hides_by.as_deref(), Some("hidepid=2"));
+    assert!(report.problems[0].contains("how many there are is not known: /proc is mounted with hidepid=2"));
+}
+
+#[test]
 fn one_that_keeps_the_child_waiting_is_found_and_not_asked_again_and_the_others_are_told() {
     let (_, mut agent) = counted((60..70).map(|pid| process(pid, 100, 40)).collect());
     while read(&mut agent, SECOND, Ok(seen(40 * MIB))).is_some() {}

@@ -22,15 +22,19 @@ pub const STUCK: u32 = 66;
 pub type FakeProcess = (u32, u64, u64, u64, String);
 
 #[derive(Clone, Debug, Default)]
-pub struct FakeWorld(pub Arc<Mutex<Vec<FakeProcess>>>);
+pub struct FakeWorld {
+    all: Arc<Mutex<Vec<FakeProcess>>>,
+    /// How the kernel hides others.
+    pub hides_by: Option<String>,
+}
 
 impl FakeWorld {
     pub fn of(all: Vec<FakeProcess>) -> FakeWorld {
-        FakeWorld(Arc::new(Mutex::new(all)))
+        FakeWorld { all: Arc::new(Mutex::new(all)), hides_by: None }
     }
 
     pub fn all(&self) -> std::sync::MutexGuard<'_, Vec<FakeProcess>> {
-        self.0.lock().unwrap()
+        self.all.lock().unwrap()
     }
 }
 
@@ -65,8 +69,12 @@ impl World for FakeWorld {
         Charged { anonymous: Some(5 * MIB), quota: Some(Quota::Milli(500)) }
     }
 
-    fn problem(&self) -> Option<String> {
-        None
+    fn problems(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn hides_by(&self) -> Option<String> {
+        self.hides_by.clone()
     }
 
     fn time(&self) -> u64 {

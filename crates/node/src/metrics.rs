@@ -192,7 +192,10 @@ fn of_agent(report: &NodeReport) -> Vec<MetricSeries> {
     let cpu = of("work", &[("counts", own.cpu_counts), ("walks", own.cpu_walks), ("rest", rest)]);
     let walks = of("result", &[("read", own.walks as f64), ("failed", own.failed as f64)]);
     let readable = own.processes - own.denied.min(own.processes);
-    let processes = of("state", &[("readable", readable as f64), ("denied", own.denied as f64)]);
+    let mut processes = of("state", &[("readable", readable as f64), ("denied", own.denied as f64)]);
+    // Of those that are hidden the number is not known.
+    processes.retain(|(labels, _)| own.hides_by.is_none() || labels[0].1 != "denied");
+    let hidden = own.hides_by.iter().map(|by| (vec![("by", plain(by))], 1.0)).collect();
     let time = |millis: Option<u64>| millis.map_or_else(Vec::new, |millis| single(millis as f64 / 1000.0));
     let sent = own.sent.as_ref().map_or_else(Vec::new, |sent| {
         of(
@@ -218,6 +221,12 @@ fn of_agent(report: &NodeReport) -> Vec<MetricSeries> {
             single(own.resident as f64),
         ),
         gauge("allocanary_node_processes", "Processes that have memory", None, processes),
+        gauge(
+            "allocanary_node_hidden",
+            "1 while the kernel hides the processes of other users from the agent, which then does not know how many there are",
+            None,
+            hidden,
+        ),
         gauge(
             "allocanary_node_nameless_pods",
             "Pods on this node that have processes and no name",
@@ -310,6 +319,14 @@ mod tests {
         let own: Vec<&str> = text.lines().filter(|line| line.contains("pod=\"p\"")).collect();
         assert_eq!(own.len(), 2, "{text}");
         assert!(own[0].contains("part=\"unknown\"} 0.0") && own[1].contains("allocanary_allocator_info"), "{text}");
+    }
+
+    #[test]
+    fn an_agent_from_which_processes_are_hidden_does_not_say_that_none_is_denied() {
+        let own = Own { processes: 2, hides_by: Some("hidepid=invisible".into()), ..Own::default() };
+        let text = page(Arc::new(NodeReport { own, ..NodeReport::default() })).unwrap();
+        assert!(text.contains("allocanary_node_hidden{by=\"hidepid=invisible\"} 1.0\n"), "{text}");
+        assert!(text.contains("state=\"readable\"} 2.0\n") && !text.contains("denied"), "{text}");
     }
 
     #[test]

@@ -7,10 +7,10 @@ use allocanary_sys::cgroups::{ControlGroups, Controller, MOUNT};
 use allocanary_sys::container::quota;
 use allocanary_sys::input;
 use allocanary_sys::proc::files::{ProcEntry, own_path, path};
-use allocanary_sys::proc::{ProcStatus, Stat, pids, stat};
+use allocanary_sys::proc::{ProcStatus, Stat, hidden, pids, stat};
 use allocanary_sys::sys::{line_number, read_whole};
 
-use crate::group::{down_to_own, from_the_root};
+use crate::group::{Membership, down_to_own, from_the_root};
 
 /// What can be asked.
 pub trait World {
@@ -29,8 +29,11 @@ pub trait World {
     /// What the kernel charges to the group of such a list, and its CPU quota.
     fn group(&self, listed: &str) -> Charged;
 
-    /// Why no control group can be asked; `None` if they can.
-    fn problem(&self) -> Option<String>;
+    /// What cannot be seen from here, a sentence each.
+    fn problems(&self) -> Vec<String>;
+
+    /// The option by which the kernel hides processes of other users, such as `hidepid=invisible`; `None` if it hides none.
+    fn hides_by(&self) -> Option<String>;
 
     /// The time, in milliseconds since 1970.
     fn time(&self) -> u64;
@@ -78,12 +81,16 @@ pub struct HostKernel {
     /// Whether the lists of this process have paths of a name space of its own: `/` is its own group there, and not the host's root.
     is_apart: bool,
     booted: u64,
+    /// Whether it sees the processes of its own pod alone.
+    is_alone: bool,
 }
 
 /// The hierarchies of the host: an agent in a container has a view of its own, and the first process has the host's.
 const OF_HOST: &str = "/proc/1/root/sys/fs/cgroup";
 /// The name space of groups that each kernel begins with.
 const FIRST: &str = "cgroup:[4026531835]";
+/// The name space of process IDs that each kernel begins with.
+const FIRST_OF_PIDS: &str = "pid:[4026531836]";
 
 impl HostKernel {
     /// Control groups are where the host has them mounted. Where the first process may not be asked, they are where this process has them
@@ -102,8 +109,24 @@ impl HostKernel {
             mount: of_host.or((!is_apart).then_some(MOUNT)).map(String::from),
             is_apart,
             booted: booted.saturating_mul(1000),
+            is_alone: is_alone(
+                space(own_path(ProcEntry::PidSpace)).is_none_or(|own| own.as_os_str() == FIRST_OF_PIDS),
+                std::process::id(),
+                read_whole(own_path(ProcEntry::Cgroup)).ok().zip(read_whole(path(1, ProcEntry::Cgroup)).ok()),
+            ),
         }
     }
+}
+
+/// Whether the first process of the name space belongs to the agent's own pod. It does not on a host, nor on a node that is itself a container,
+/// whose first process has a control group of its own. `groups` are those of the agent and of the first process.
+fn is_alone(is_first_space: bool, pid: u32, groups: Option<(Vec<u8>, Vec<u8>)>) -> bool {
+    let place = |listed: &[u8]| Membership::parse(&String::from_utf8_lossy(listed));
+    let is_same = |(own, first): (Vec<u8>, Vec<u8>)| match (place(&own).pod, place(&first).pod) {
+        (None, None) => place(&own) == place(&first),
+        (own, first) => own == first,
+    };
+    !is_first_space && (pid == 1 || groups.is_some_and(is_same))
 }
 
 impl Default for HostKernel {
@@ -150,13 +173,23 @@ impl World for HostKernel {
         Charged { anonymous, quota: set.or(self.knows_cpu(&listed, &there).then_some(Quota::None)) }
     }
 
-    fn problem(&self) -> Option<String> {
-        self.mount.is_none().then(|| {
+    fn problems(&self) -> Vec<String> {
+        let no_groups = self.mount.is_none().then(|| {
             format!(
                 "charged bytes and CPU quotas are not known: {OF_HOST} may not be read. Wanted: CAP_SYS_PTRACE, and no profile of \
                  AppArmor that forbids it (Unconfined)"
             )
-        })
+        });
+        let alone = self.is_alone.then(|| {
+            "only the processes of the agent's own pod are seen, and those of the node are in no figure. Wanted: the host's process IDs \
+             (hostPID: true)"
+                .to_string()
+        });
+        alone.into_iter().chain(no_groups).collect()
+    }
+
+    fn hides_by(&self) -> Option<String> {
+        hidden::hides_by().ok().flatten()
     }
 
     fn time(&self) -> u64 {
@@ -212,7 +245,12 @@ mod tests {
     }
 
     fn kernel(mount: Option<&tempfile::TempDir>, is_apart: bool) -> HostKernel {
-        HostKernel { mount: mount.map(|mount| mount.path().to_str().unwrap().into()), is_apart, booted: 0 }
+        HostKernel {
+            mount: mount.map(|mount| mount.path().to_str().unwrap().into()),
+            is_apart,
+            booted: 0,
+            is_alone: false,
+        }
     }
 
     #[test]
@@ -237,9 +275,25 @@ mod tests {
     }
 
     #[test]
+    fn an_agent_that_sees_its_own_pod_alone_is_told_from_one_on_a_node() {
+        let pod = |pod: &str, id: &str| format!("0::/kubepods/pod{}/{}\n", pod.repeat(16), id.repeat(32)).into_bytes();
+        let with = |own: &str, first: &str| Some((own.as_bytes().to_vec(), first.as_bytes().to_vec()));
+        assert!(!is_alone(true, 700, with("0::/\n", "0::/\n")), "a host without units");
+        assert!(is_alone(false, 1, None), "the only process of its container");
+        assert!(is_alone(false, 7, Some((pod("ab", "cd"), pod("ab", "ef")))), "a pod that shares its processes");
+        assert!(is_alone(false, 7, with("0::/\n", "0::/\n")), "it sees no groups but its own");
+        assert!(
+            !is_alone(false, 700, Some((pod("ab", "cd"), b"0::/init.scope\n".to_vec()))),
+            "a node that is a container"
+        );
+        let alone = HostKernel { is_alone: true, ..kernel(None, false) };
+        assert!(alone.problems()[0].contains("hostPID: true"));
+    }
+
+    #[test]
     fn without_the_hosts_groups_nothing_is_known_and_that_is_told() {
         let kernel = kernel(None, true);
         assert_eq!(kernel.group("0::/kubepods/x\n"), Charged::default());
-        assert!(kernel.problem().unwrap().contains("CAP_SYS_PTRACE"));
+        assert!(kernel.problems()[0].contains("CAP_SYS_PTRACE"));
     }
 }

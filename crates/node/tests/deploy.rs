@@ -52,7 +52,8 @@ fn told() -> BTreeSet<String> {
         bounds: vec![Bound { remedy: "give-back".into(), bytes: 1, exact: true }],
         ..ContainerState::default()
     };
-    let own = Own { names: some, sent: Some(OtlpDelivery::default()), ..Own::default() };
+    let own =
+        Own { names: some, sent: Some(OtlpDelivery::default()), hides_by: Some("hidepid=2".into()), ..Own::default() };
     let page = metrics::page(Arc::new(NodeReport { rows: vec![row], own, taken: 1, ..NodeReport::default() })).unwrap();
     let lines = page.lines().filter(|line| !line.starts_with('#'));
     lines.map(|line| line.split(['{', ' ']).next().unwrap().to_string()).collect()

@@ -5,6 +5,7 @@
 
 pub mod files;
 pub mod handed_back;
+pub mod hidden;
 pub mod kinds;
 mod lines;
 mod mapping;

@@ -187,6 +187,10 @@ pub struct Own {
     pub processes: u64,
     /// The number of these processes that it may not read.
     pub denied: u64,
+    /// The option by which the kernel hides processes of other users from it, such as `hidepid=invisible`: it does not know how many there
+    /// are. `None` if it hides none.
+    #[serde(default)]
+    pub hides_by: Option<String>,
     /// Walks that succeeded.
     pub walks: u64,
     /// Walks that failed.

@@ -25,6 +25,8 @@ pub enum ProcEntry {
     Mem,
     /// Its name space of mounts.
     MountSpace,
+    /// Its name space of process IDs.
+    PidSpace,
     /// A link to its root.
     Root,
     /// Its processor time in nanoseconds.
@@ -43,6 +45,7 @@ impl fmt::Display for ProcEntry {
             ProcEntry::Limits => "limits",
             ProcEntry::Mem => "mem",
             ProcEntry::MountSpace => "ns/mnt",
+            ProcEntry::PidSpace => "ns/pid",
             ProcEntry::Root => "root",
             ProcEntry::Schedstat => "schedstat",
         })

@@ -20,6 +20,8 @@ pub struct ProcStatus {
     pub tracer: Option<u32>,
     /// Its users: real, effective, saved, and that of its files.
     pub users: Option<[u32; 4]>,
+    /// Its effective capabilities, a bit each.
+    pub capabilities: Option<u64>,
     /// Threads of the process.
     pub threads: Option<u64>,
     /// Bytes of address space.
@@ -104,6 +106,7 @@ impl ProcStatus {
             b"Tgid" => self.process = small(),
             b"TracerPid" => self.tracer = small(),
             b"Uid" => self.users = four(value),
+            b"CapEff" => self.capabilities = mask(),
             b"Threads" => self.threads = number(),
             b"VmSize" => self.addresses = bytes(),
             b"VmRSS" => self.resident = bytes(),
