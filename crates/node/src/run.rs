@@ -27,6 +27,7 @@ use crate::server::serve;
 use crate::world::{HostKernel, World};
 
 pub use crate::desk::Show;
+pub use allocanary_server::listen;
 
 /// What the user says.
 #[derive(Clone, Debug)]
@@ -201,7 +202,6 @@ fn run_in<W: World>(
             if options.profiles {
                 pages.extend(profiles::pages(&asked, asking));
             }
-            let pages = Arc::new(pages);
             #[cfg(feature = "otlp")]
             if let Some(sender) = sender {
                 tokio::spawn(sender.send(asked.clone()));

@@ -1,6 +1,5 @@
 //! `allocanary node`: the agent of a node. In: an address. Out: pages, until the agent is ended; or one page at once.
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use allocanary_heap::Reader;
 use allocanary_node::client::Trust;
 use allocanary_node::look::{CounterReply, CounterTarget, HeapReader, LookReply, LookRequest, NoProfile};
 use allocanary_node::metrics;
-use allocanary_node::run::{AgentOptions, once, run as serve};
+use allocanary_node::run::{AgentOptions, listen, once, run as serve};
 use allocanary_rows::error::{Error, Result};
 use allocanary_rows::fleet::{Fleet, NodeReport};
 use allocanary_screens::views::fleet;
@@ -42,16 +41,6 @@ pub fn run(flags: &NodeFlags) -> Result<ExitCode> {
     terminal::tell(format_args!("node {}: http://{at}/metrics, /report and /report.json", options.node));
     serve(options, listener, &mut child, page).map_err(Error::Input)?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// All addresses of version 6 are those of version 4 as well; on a host without version 6 only these are there.
-fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
-    match TcpListener::bind(address) {
-        Err(error) if address.ip() == Ipv6Addr::UNSPECIFIED && error.kind() != std::io::ErrorKind::AddrInUse => {
-            TcpListener::bind((Ipv4Addr::UNSPECIFIED, address.port()))
-        }
-        bound => bound,
-    }
 }
 
 /// The page of one node.

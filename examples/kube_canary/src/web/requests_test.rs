@@ -2,10 +2,12 @@
 
 use proptest::prelude::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
 use crate::histogram::Bounds;
 use crate::mesh::Mesh;
+use allocanary_server::connection;
 use allocanary_testing::fuzz::holds;
 
 /// The server's answer on one connection to these pieces, after which the client sends nothing.
@@ -31,7 +33,7 @@ fn exchange() -> impl Fn(&[&[u8]]) -> Vec<u8> {
                 let _ = client.read_to_end(&mut answer).await;
                 answer
             };
-            tokio::join!(connection(served, site.clone()), asking).1
+            tokio::join!(connection(served, site.clone(), LIMITS), asking).1
         })
     }
 }

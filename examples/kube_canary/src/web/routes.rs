@@ -4,8 +4,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use allocanary_server::PATIENCE;
 use bytes::Bytes;
 use http_body_util::Full;
+use hyper::body::Incoming;
 use hyper::header::{
     ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE,
     HeaderValue, RETRY_AFTER, TRANSFER_ENCODING, VARY, X_CONTENT_TYPE_OPTIONS,
@@ -15,7 +17,6 @@ use prometheus_client::encoding::text::encode_registry;
 use prometheus_client::registry::Registry;
 
 use super::checks::sources;
-use super::connection::PATIENCE;
 use super::exposition::{Exposition, Format};
 use super::gather::Gatherer;
 use super::json::{self, Identity};
@@ -62,9 +63,8 @@ pub(super) struct Site {
 
 type Answer = Response<Full<Bytes>>;
 
-impl Site {
-    /// Answers a request whose head was read.
-    pub(super) async fn answer<B>(&self, request: Request<B>) -> Answer {
+impl allocanary_server::Site for Site {
+    async fn answer(&self, request: Request<Incoming>) -> Answer {
         self.quiet.request();
         let headers = request.headers();
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
@@ -125,6 +125,16 @@ impl Site {
         }
     }
 
+    fn closed(&self, count: u64) {
+        self.mesh.lock().tallies.connections_refused += count;
+    }
+
+    fn crowd_has_gone(&self) {
+        let _ = allocanary::tuning::purge();
+    }
+}
+
+impl Site {
     fn running(&self) -> Duration {
         Duration::from_nanos(clock::now().saturating_sub(self.started_ns))
     }

@@ -1,5 +1,5 @@
 //! The place where connections wait until they have sent a request. In: connections of any client. Out: those that have sent a
-//! whole request, in this order.
+//! whole request, in this order. Those that ask for the state of health are answered here: they need no place.
 //!
 //! Only these get one of the server's places, so a client that sends its request a byte at a time does not delay others. Nothing is
 //! read here, so a waiting connection needs no buffer: the bytes are only peeked at, and stay in the kernel.
@@ -17,10 +17,12 @@ use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{sleep, timeout};
 
+use crate::{Limits, Site, connection};
+
 /// The most connections that wait here. If there are more, the oldest one without a request is closed.
-const MOST_WAITING: usize = 512;
+pub(crate) const MOST_WAITING: usize = 512;
 /// The most connections that have sent a request and wait for a place.
-pub(super) const MOST_ASKED: usize = 256;
+pub(crate) const MOST_ASKED: usize = 256;
 /// If the head of a request does not end within this many bytes, the connection gets a place before the head is
 /// complete: sending so many bytes has a cost for the client.
 const MOST_PEEKED: usize = 2048;
@@ -36,22 +38,24 @@ struct Waiting {
 
 /// The waiting connections.
 #[derive(Debug)]
-pub(super) struct Lobby {
+pub(crate) struct Lobby<S> {
     waiting: VecDeque<Waiting>,
     /// Receives the connections that have sent a request.
     door: mpsc::Sender<TcpStream>,
-    /// The longest wait for a whole head.
-    patience: Duration,
+    /// Answers those that ask for the state of health.
+    site: Arc<S>,
+    /// The longest wait for a whole head is one of them.
+    limits: Limits,
 }
 
-impl Lobby {
+impl<S: Site> Lobby<S> {
     /// An empty lobby. It sends connections with a request to `door`.
-    pub(super) fn new(door: mpsc::Sender<TcpStream>, patience: Duration) -> Self {
-        Lobby { waiting: VecDeque::new(), door, patience }
+    pub(crate) fn new(door: mpsc::Sender<TcpStream>, site: Arc<S>, limits: Limits) -> Self {
+        Lobby { waiting: VecDeque::new(), door, site, limits }
     }
 
     /// Makes room for one more connection. Returns how many were closed for this.
-    pub(super) async fn make_room(&mut self) -> u64 {
+    pub(crate) async fn make_room(&mut self) -> u64 {
         let mut cut = 0;
         loop {
             self.waiting.retain(|waiting| !waiting.end.is_closed());
@@ -66,7 +70,7 @@ impl Lobby {
     }
 
     /// Closes the connection that has waited longest without a request. Returns false if all have sent one.
-    pub(super) fn cut_oldest(&mut self) -> bool {
+    pub(crate) fn cut_oldest(&mut self) -> bool {
         while let Some(at) = self.waiting.iter().position(|waiting| !waiting.asked.load(Ordering::Relaxed)) {
             if self.waiting.remove(at).is_some_and(|waiting| waiting.end.send(()).is_ok()) {
                 return true;
@@ -76,17 +80,25 @@ impl Lobby {
     }
 
     /// Adds a connection.
-    pub(super) fn enter(&mut self, stream: TcpStream) {
+    pub(crate) fn enter(&mut self, stream: TcpStream) {
         let (end, ended) = oneshot::channel();
         let asked = Arc::new(AtomicBool::new(false));
         self.waiting.push_back(Waiting { end, asked: asked.clone() });
-        let (door, patience) = (self.door.clone(), self.patience);
+        let (door, site, limits) = (self.door.clone(), self.site.clone(), self.limits);
         tokio::spawn(async move {
             let pass = async {
-                if let Ok(Ok(true)) = timeout(patience, has_asked(&stream)).await {
-                    asked.store(true, Ordering::Relaxed);
-                    // It fails only when the server ends, which also ends this connection.
-                    let _ = door.send(stream).await;
+                match timeout(limits.head, has_asked(&stream, S::HEALTH)).await {
+                    Ok(Ok(Asked::Page)) => {
+                        asked.store(true, Ordering::Relaxed);
+                        // It fails only when the server ends, which also ends this connection.
+                        let _ = door.send(stream).await;
+                    }
+                    // It may be cut as one that has not asked: by then its answer was sent.
+                    Ok(Ok(Asked::Health)) => {
+                        _ = timeout(limits.head, connection(stream, site, Limits { keeps_alive: false, ..limits }))
+                            .await;
+                    }
+                    _ => {}
                 }
             };
             tokio::select! {
@@ -98,15 +110,25 @@ impl Lobby {
     }
 }
 
-/// Waits until there is a whole head, or so many bytes that it must be answered without. Returns false if the client
-/// has closed.
-async fn has_asked(stream: &TcpStream) -> io::Result<bool> {
+/// What a client has asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    /// For nothing: it has closed.
+    Nothing,
+    /// For the state of health.
+    Health,
+    /// For anything else.
+    Page,
+}
+
+/// Waits until there is a whole head, or so many bytes that it must be answered without.
+async fn has_asked(stream: &TcpStream, health: &str) -> io::Result<Asked> {
     loop {
         // Cleared before the peek: bytes that come later make the socket ready again.
         let ready = stream.ready(Interest::READABLE).await?;
-        let look = || match peek(stream)? {
+        let look = || match peek(stream, health)? {
             // No more bytes will come; the server notices this when it reads.
-            None if ready.is_read_closed() => Ok(true),
+            None if ready.is_read_closed() => Ok(Asked::Page),
             None => Err(io::ErrorKind::WouldBlock.into()),
             Some(asked) => Ok(asked),
         };
@@ -117,18 +139,26 @@ async fn has_asked(stream: &TcpStream) -> io::Result<bool> {
     }
 }
 
-/// True with a whole head; false if the other side has closed without one; `None` if more must come.
-fn peek(stream: &TcpStream) -> io::Result<Option<bool>> {
+/// What is asked by a whole head; [`Asked::Nothing`] if the other side has closed without one; `None` if more must come.
+fn peek(stream: &TcpStream, health: &str) -> io::Result<Option<Asked>> {
     let mut bytes = [MaybeUninit::<u8>::uninit(); MOST_PEEKED];
     let length = SockRef::from(stream).peek(&mut bytes)?;
     // SAFETY: the call has written so many bytes.
     let bytes = unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast::<u8>(), length) };
     let ends = |end: &[u8]| bytes.windows(end.len()).any(|piece| piece == end);
     Ok(match length {
-        0 => Some(false),
-        _ if length == MOST_PEEKED || ends(b"\n\r\n") || ends(b"\n\n") => Some(true),
+        0 => Some(Asked::Nothing),
+        _ if ends(b"\n\r\n") || ends(b"\n\n") => Some(if is_for(bytes, health) { Asked::Health } else { Asked::Page }),
+        MOST_PEEKED => Some(Asked::Page),
         _ => None,
     })
+}
+
+/// Whether a head asks for this path.
+fn is_for(head: &[u8], path: &str) -> bool {
+    let rest = head.strip_prefix(b"GET ").or(head.strip_prefix(b"HEAD "));
+    let rest = rest.and_then(|rest| rest.strip_prefix(path.as_bytes()));
+    rest.is_some_and(|rest| matches!(rest.first(), Some(b' ' | b'?' | b'\r' | b'\n')))
 }
 
 #[cfg(test)]
@@ -138,39 +168,44 @@ mod tests {
 
     use super::*;
 
-    /// Whether a client that does this has sent a request; `None` means not yet.
-    fn asked(client: impl FnOnce(&mut std::net::TcpStream)) -> Option<bool> {
+    /// What a client that does this has asked for; `None` means not yet.
+    fn asked(client: impl FnOnce(&mut std::net::TcpStream)) -> Option<Asked> {
         asked_within(Duration::from_secs(60), client)
     }
 
-    fn asked_within(patience: Duration, client: impl FnOnce(&mut std::net::TcpStream)) -> Option<bool> {
+    fn asked_within(patience: Duration, client: impl FnOnce(&mut std::net::TcpStream)) -> Option<Asked> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
             let mut stream = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
             let (served, _) = listener.accept().await.unwrap();
             client(&mut stream);
-            timeout(patience, has_asked(&served)).await.ok().map(|asked| asked.unwrap_or(false))
+            timeout(patience, has_asked(&served, "/healthz")).await.ok().map(|asked| asked.unwrap())
         })
     }
 
     #[test]
     fn who_has_sent_a_whole_head_has_asked() {
         let sends = |bytes: &'static [u8]| asked(move |stream| stream.write_all(bytes).unwrap());
-        assert_eq!(sends(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"), Some(true));
-        assert_eq!(sends(b"GET / HTTP/1.1\n\n"), Some(true));
+        assert_eq!(sends(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"), Some(Asked::Page));
+        assert_eq!(sends(b"GET / HTTP/1.1\n\n"), Some(Asked::Page));
+        for health in [&b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n"[..], b"HEAD /healthz?verbose HTTP/1.0\r\n\r\n"] {
+            assert_eq!(sends(health), Some(Asked::Health));
+        }
+        assert_eq!(sends(b"GET /healthzz HTTP/1.1\r\n\r\n"), Some(Asked::Page));
+        assert_eq!(sends(b"POST /healthz HTTP/1.1\r\n\r\n"), Some(Asked::Page));
         let waits = |bytes: &'static [u8]| {
             asked_within(Duration::from_millis(300), move |stream| stream.write_all(bytes).unwrap())
         };
         assert_eq!(waits(b"GET / HTTP/1.1\r\nhost: a\r\n"), None);
-        assert_eq!(sends(&[b'x'; MOST_PEEKED]), Some(true), "it is answered with 431 later on");
+        assert_eq!(sends(&[b'x'; MOST_PEEKED]), Some(Asked::Page), "it is answered with 431 later on");
         assert_eq!(waits(b""), None);
-        assert_eq!(asked(|stream| stream.shutdown(Shutdown::Write).unwrap()), Some(false));
+        assert_eq!(asked(|stream| stream.shutdown(Shutdown::Write).unwrap()), Some(Asked::Nothing));
         let half = |stream: &mut std::net::TcpStream| {
             stream.write_all(b"GET /").unwrap();
             stream.shutdown(Shutdown::Write).unwrap();
         };
-        assert_eq!(asked(half), Some(true), "no more will come: it must not be looked at for ever");
+        assert_eq!(asked(half), Some(Asked::Page), "no more will come: it must not be looked at for ever");
     }
 
     #[test]
@@ -188,7 +223,8 @@ mod tests {
                 }
                 stream
             });
-            assert!(timeout(Duration::from_secs(60), has_asked(&served)).await.unwrap().unwrap());
+            let asked = timeout(Duration::from_secs(60), has_asked(&served, "/healthz")).await;
+            assert_eq!(asked.unwrap().unwrap(), Asked::Page);
             let mut head = [0; 64];
             let length = served.try_read(&mut head).unwrap();
             assert_eq!(&head[..length], b"GET / HTTP/1.1\r\n\r\n", "nothing was taken from it");

@@ -11,11 +11,11 @@ use tokio::time::{Sleep, sleep};
 
 /// An answer is dropped if the client has not read it this long after the socket was first full. Prometheus itself
 /// waits ten seconds for a whole scrape by default.
-pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+pub const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A socket with a deadline for each answer.
 #[derive(Debug)]
-pub(super) struct Wire {
+pub(crate) struct Wire {
     stream: TcpStream,
     /// Runs from the first full socket until everything is written.
     deadline: Option<Pin<Box<Sleep>>>,
@@ -23,7 +23,7 @@ pub(super) struct Wire {
 
 impl Wire {
     /// Around that socket.
-    pub(super) fn new(stream: TcpStream) -> Self {
+    pub(crate) fn new(stream: TcpStream) -> Self {
         Wire { stream, deadline: None }
     }
 

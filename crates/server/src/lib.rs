@@ -1,0 +1,114 @@
+//! Internal to [allocanary](https://docs.rs/allocanary): this crate has no stable API, and any release may change it.
+//!
+//! An HTTP server for a page or two. In: connections of any client. Out: answers of a [`Site`], each within a limit of time.
+//!
+//! 1. Connections wait in the `lobby` until they have sent the whole head of a request. They cost no buffer there, and the oldest one is closed
+//!    if too many wait: a client that says nothing, or a byte a second, keeps nobody out.
+//! 2. Those that ask for the state of health are answered at once. They need no place, so that no crowd makes a probe fail.
+//! 3. All others get one of a fixed number of `places`. If all are taken, the oldest connection goes once it had its share of time.
+//! 4. A client that does not read its answer is dropped (`wire`).
+//!
+//! hyper speaks HTTP. It has no limit for connections, and neither has a small crate that uses it.
+
+#![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
+
+mod listen;
+mod lobby;
+mod places;
+mod site;
+mod wire;
+
+use std::convert::Infallible;
+use std::io::{self, ErrorKind};
+use std::net::TcpListener as StdListener;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Notify, mpsc};
+use tokio::time::sleep;
+
+pub use listen::listen;
+pub use site::{Limits, Site};
+pub use wire::PATIENCE;
+
+use lobby::{Lobby, MOST_ASKED};
+use wire::Wire;
+
+/// The most bytes of a head. hyper answers 431 to more, and takes no smaller buffer.
+const MOST_HEAD: usize = 8192;
+/// The pause after the system refused a connection for lack of file descriptors or memory.
+const BACK_OFF: Duration = Duration::from_millis(100);
+
+/// Serves for ever. Runs on a runtime that has I/O and time. The error is that of the listening socket.
+pub async fn serve<S: Site>(listener: StdListener, site: Arc<S>, limits: Limits) -> io::Result<()> {
+    listener.set_nonblocking(true)?;
+    let listener = TcpListener::from_std(listener)?;
+    let (door, asked) = mpsc::channel(MOST_ASKED);
+    let crowded = Notify::new();
+    tokio::select! {
+        never = admit(listener, Lobby::new(door, site.clone(), limits), &crowded, &site) => match never {},
+        () = places::give(asked, &crowded, &site, limits) => Ok(()),
+    }
+}
+
+/// Accepts connections for ever. Each waits in the lobby until it has sent a request. If the system has no descriptor
+/// for one more, the oldest connection without a request is closed; if all have sent one, `crowded` is notified.
+async fn admit<S: Site>(listener: TcpListener, mut lobby: Lobby<S>, crowded: &Notify, site: &Arc<S>) -> Infallible {
+    // Whether a connection was closed for lack of descriptors since the last one was accepted.
+    let mut has_cut = false;
+    loop {
+        let cut = lobby.make_room().await;
+        if cut > 0 {
+            site.closed(cut);
+        }
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                has_cut = false;
+                lobby.enter(stream);
+                // Lets the tasks of new and of closed connections run before the next one is accepted: there may be
+                // thousands.
+                tokio::task::yield_now().await;
+            }
+            Err(error) if is_of_one_connection(&error) => {}
+            Err(_) => {
+                // Closing a connection frees one descriptor. If this does not help, because the whole system has none left,
+                // closing another one would not help either.
+                if !std::mem::replace(&mut has_cut, true) {
+                    match lobby.cut_oldest() {
+                        true => site.closed(1),
+                        false => crowded.notify_one(),
+                    }
+                }
+                sleep(BACK_OFF).await;
+            }
+        }
+    }
+}
+
+/// The client closed before it was accepted; the next connection may be fine.
+fn is_of_one_connection(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset | ErrorKind::Interrupted)
+}
+
+/// Serves one connection. Its end is that of the client, of hyper's limits, or of whoever drops this.
+pub async fn connection<S: Site>(stream: TcpStream, site: Arc<S>, limits: Limits) {
+    // A page is written as a whole, so waiting for more data gains nothing.
+    let _ = stream.set_nodelay(true);
+    let service = hyper::service::service_fn(move |request| {
+        let site = site.clone();
+        async move { Ok::<_, Infallible>(site.answer(request).await) }
+    });
+    // An error of one client's connection concerns only this client.
+    let _ = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.head)
+        .max_buf_size(MOST_HEAD)
+        .keep_alive(limits.keeps_alive)
+        .serve_connection(TokioIo::new(Wire::new(stream)), service)
+        .await;
+}
+
+#[cfg(test)]
+mod tests;
