@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
-use serde::ser::Serializer;
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
@@ -39,7 +38,7 @@ const FRESH: Duration = Duration::from_secs(4);
 pub(super) struct Picture {
     /// In the order of rows (the probing nodes) and of columns (the probed nodes).
     nodes: Vec<Node>,
-    /// Row by row: loss in thousandths and the median in microseconds; `None` if nothing is known.
+    /// Row by row; `None` if nothing is known.
     cells: Vec<Option<Sight>>,
     /// The number of nodes that are not shown: in a large mesh, nodes without trouble.
     left_out: usize,
@@ -75,12 +74,6 @@ struct Node {
     problem: Option<String>,
     /// Whether its row has only bad pairs: a missing pair is not stored, or is not probed.
     only_bad: bool,
-}
-
-impl Serialize for Sight {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        (self.loss_permille, self.p50_us).serialize(serializer)
-    }
 }
 
 /// Requests the rows, and keeps the picture for a few seconds.
@@ -302,6 +295,7 @@ impl Columns {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::Protocol;
 
     fn node(number: usize) -> Node {
         Node {
@@ -321,7 +315,7 @@ mod tests {
         let edge = |from: usize, step: usize| {
             let to = (from + step) % 1000;
             let loss_permille = if from == 777 { 120 } else { 0 };
-            Edge { from: from as u16, to: to as u16, cell: Sight { loss_permille, p50_us: Some(200) } }
+            Edge { from: from as u16, to: to as u16, cell: Sight::by(Protocol::Icmp, loss_permille, Some(200)) }
         };
         let edges: Vec<Edge> = (0..1000).flat_map(|from| (1..=32).map(move |step| edge(from, step))).collect();
         let edges = Edges { all: edges, well: vec![Well::default(); 1000], more_bad: 0 };
@@ -332,7 +326,7 @@ mod tests {
         assert!(picture.nodes.iter().any(|node| node.own), "this canary is always there");
         assert_eq!(picture.ending, ".eu.internal");
         assert_eq!(picture.verdict.says, ["node-0777's outgoing side loses 12 %."]);
-        assert_eq!(picture.cells.iter().flatten().filter(|cell| cell.loss_permille > 0).count(), 32);
+        assert_eq!(picture.cells.iter().flatten().filter(|cell| cell.loss_permille() > 0).count(), 32);
     }
 
     /// Five hundred nodes that all probe each other have more pairs than are stored.
@@ -343,7 +337,7 @@ mod tests {
         let mut edges = Edges::of(nodes.len());
         for row in 0..500 {
             let bad = |column: usize| (row == 498 && column == 499) || column == 300;
-            let cell = |column| Sight { loss_permille: if bad(column) { 1000 } else { 0 }, p50_us: Some(200) };
+            let cell = |column| Sight::by(Protocol::Icmp, if bad(column) { 1000 } else { 0 }, Some(200));
             let seen = nodes.iter().enumerate().filter(|(column, _)| *column != row);
             edges.add(row, &columns, seen.map(|(column, node)| (node.address.unwrap(), &*node.name, cell(column))));
         }
@@ -353,7 +347,7 @@ mod tests {
         let whole = |name: &str| !picture.nodes.iter().find(|node| node.name.starts_with(name)).unwrap().only_bad;
         assert!(whole("node-0000") && !whole("node-0498"));
         let pairs = picture.cells.iter().flatten();
-        assert_eq!(pairs.filter(|cell| cell.loss_permille > 0).count(), 200, "199 of node 300, and one");
+        assert_eq!(pairs.filter(|cell| cell.loss_permille() > 0).count(), 200, "199 of node 300, and one");
     }
 
     /// Five hundred nodes, of which none reaches any other: more bad pairs than are stored, and no node is well.
@@ -363,7 +357,7 @@ mod tests {
         let columns = Columns::of(&nodes);
         let mut edges = Edges::of(nodes.len());
         for row in 0..500 {
-            let down = Sight { loss_permille: 1000, p50_us: None };
+            let down = Sight::by(Protocol::Icmp, 1000, None);
             let others = nodes.iter().enumerate().filter(|(column, _)| *column != row);
             edges.add(row, &columns, others.map(|(_, node)| (node.address.unwrap(), &*node.name, down)));
         }

@@ -6,7 +6,7 @@ use std::io::Write;
 use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeSeq, Serializer};
 
-use super::brief::Sight;
+use super::brief::{Sight, sent};
 use super::checks::{Check, checks};
 use super::facts::Facts;
 use crate::book::Book;
@@ -182,8 +182,7 @@ pub(super) fn brief(out: impl Write, mesh: &Mesh, identity: &Identity) -> serde_
             let mut cells = serializer.serialize_seq(None)?;
             for (_, entry) in self.0.entries().filter(|(_, entry)| entry.probed()) {
                 if let Some(cell) = Sight::of(entry) {
-                    let Sight { loss_permille, p50_us } = cell;
-                    cells.serialize_element(&(entry.peer.address, &*entry.peer.node, loss_permille, p50_us))?;
+                    cells.serialize_element(&(entry.peer.address, &*entry.peer.node, sent(&cell), cell.p50_us))?;
                 }
             }
             cells.end()

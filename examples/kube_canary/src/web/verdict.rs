@@ -1,6 +1,6 @@
 //! The verdict on the mesh, in words. In: each canary's view of its peers. Out: sentences, the worst first.
 //!
-//! The rule is that of `deploy/monitoring/rules.yaml`. A node that more than half of its probers (and at least two) find bad is a bad
+//! The rule is that of `deploy/monitoring/rules.yaml`. A pair is down if no protocol answers, and it loses what the worst protocol loses. A node that more than half of its probers (and at least two) find bad is a bad
 //! peer. A node that finds more than half of its peers bad is a bad source. A pair that neither explains is a bad pair. Canaries that
 //! find all peers bad do not count against a peer, and peers that all canaries find bad do not count against a source.
 
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::brief::Sight;
+use super::brief::{self, Sight};
 
 /// One lost probe of 64 is not a fault, two are.
 const BAD_PERMILLE: u16 = 20;
@@ -37,10 +37,10 @@ enum Fault {
 
 impl Edge {
     fn fault(&self) -> Option<Fault> {
-        match self.cell {
-            Sight { loss_permille: 1000, .. } => Some(Fault::Down),
-            Sight { loss_permille: BAD_PERMILLE.., .. } => Some(Fault::Loss),
-            Sight { p50_us: Some(SLOW_US..), .. } => Some(Fault::Slow),
+        match (self.cell.loss_permille(), self.cell.p50_us) {
+            _ if self.cell.is_down() => Some(Fault::Down),
+            (BAD_PERMILLE.., _) => Some(Fault::Loss),
+            (_, Some(SLOW_US..)) => Some(Fault::Slow),
             _ => None,
         }
     }
@@ -68,6 +68,10 @@ struct Side {
     /// The bad pairs, without those in which all pairs of the other node's side are bad.
     told: u32,
     permille: u32,
+    /// The protocols that lose, a bit each.
+    protocols: u8,
+    /// Whether a bad pair loses by all its protocols.
+    by_all: bool,
     slowest_us: u32,
 }
 
@@ -106,7 +110,7 @@ pub(super) fn verdict(names: &[&str], edges: &[Edge], well: &[Well], more_bad: u
         of_fault(fault, names, edges, well, &mut findings);
     }
     if findings.is_empty() {
-        let lost = edges.iter().map(|edge| u64::from(edge.cell.loss_permille)).sum::<u64>();
+        let lost = edges.iter().map(|edge| u64::from(edge.cell.loss_permille())).sum::<u64>();
         let lost = if lost == 0 { "nothing is lost".into() } else { format!("{} lost", share(lost, all as u64)) };
         let says = format!("All is well: of {all} paths each answers, {lost}.");
         return Health { ok: true, says: vec![says] };
@@ -137,7 +141,10 @@ fn of_fault(fault: Fault, names: &[&str], edges: &[Edge], well: &[Well], finding
             side.all += 1;
             if is_bad(&edge) {
                 side.bad += 1;
-                side.permille += u32::from(edge.cell.loss_permille);
+                side.permille += u32::from(edge.cell.loss_permille());
+                let protocols = edge.cell.protocols_from(BAD_PERMILLE);
+                side.protocols |= protocols;
+                side.by_all |= protocols == 0;
                 side.slowest_us = side.slowest_us.max(edge.cell.p50_us.unwrap_or(0));
             }
         }
@@ -181,7 +188,10 @@ fn of_fault(fault: Fault, names: &[&str], edges: &[Edge], well: &[Well], finding
 
 /// A fault of one node: as the probing node, as the probed node, or both.
 fn node(fault: Fault, name: &str, (source, peer): (bool, bool), (out, into): (&Side, &Side)) -> String {
-    let loss = |side: &Side| share(side.permille.into(), side.bad.into());
+    let loss = |side: &Side| {
+        let protocols = if side.by_all { 0 } else { side.protocols };
+        share(side.permille.into(), side.bad.into()) + &of_protocols(protocols)
+    };
     let slow = |side: &Side| time(side.slowest_us);
     match (fault, source, peer) {
         (Fault::Down, true, true) => {
@@ -217,7 +227,11 @@ fn pair(fault: Fault, one: &str, other: &str, ways: [Option<Sight>; 2]) -> Strin
     let (from, to) = if ways[0].is_some() { (one, other) } else { (other, one) };
     let both = ways[0].is_some() && ways[1].is_some();
     let worst = |of: fn(&Sight) -> u32| ways.iter().flatten().map(of).max().unwrap_or(0);
-    let lost = || share(u64::from(worst(|cell| cell.loss_permille.into())), 1);
+    let lost = || {
+        let each = || ways.iter().flatten().map(|cell| cell.protocols_from(BAD_PERMILLE));
+        let protocols = if each().any(|one| one == 0) { 0 } else { each().fold(0, |all, one| all | one) };
+        share(u64::from(worst(|cell| cell.loss_permille().into())), 1) + &of_protocols(protocols)
+    };
     let slowest = || time(worst(|cell| cell.p50_us.unwrap_or(0)));
     match fault {
         Fault::Down if both => format!("{one} and {other} do not reach each other."),
@@ -227,6 +241,11 @@ fn pair(fault: Fault, one: &str, other: &str, ways: [Option<Sight>; 2]) -> Strin
         Fault::Slow if both => format!("Between {one} and {other} a round trip takes {}.", slowest()),
         Fault::Slow => format!("From {from} to {to} a round trip takes {}.", slowest()),
     }
+}
+
+/// ` of udp and http`; nothing if it is not a matter of the protocol.
+fn of_protocols(protocols: u8) -> String {
+    if protocols == 0 { String::new() } else { format!(" of {}", brief::names(protocols)) }
 }
 
 /// The mean of `of` shares, as a text. `permille` is their sum, in thousandths.
@@ -258,20 +277,23 @@ pub(super) fn ending<'a>(names: &[&'a str]) -> &'a str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::Protocol;
 
     const NAMES: [&str; 10] = ["n0", "n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8", "n9"];
 
     /// The verdict on a mesh of `nodes` nodes that all probe each other. `cell` returns one node's view of another:
     /// loss in thousandths, and microseconds.
     fn says(nodes: usize, cell: impl Fn(usize, usize) -> (u16, u32)) -> Vec<String> {
+        says_of(nodes, |from, to| {
+            let (loss_permille, us) = cell(from, to);
+            Sight::by(Protocol::Icmp, loss_permille, (loss_permille < 1000).then_some(us))
+        })
+    }
+
+    fn says_of(nodes: usize, cell: impl Fn(usize, usize) -> Sight) -> Vec<String> {
         let pairs = (0..nodes).flat_map(|from| (0..nodes).map(move |to| (from, to))).filter(|(from, to)| from != to);
-        let edges: Vec<Edge> = pairs
-            .map(|(from, to)| {
-                let (loss_permille, us) = cell(from, to);
-                let p50_us = (loss_permille < 1000).then_some(us);
-                Edge { from: from as u16, to: to as u16, cell: Sight { loss_permille, p50_us } }
-            })
-            .collect();
+        let edges: Vec<Edge> =
+            pairs.map(|(from, to)| Edge { from: from as u16, to: to as u16, cell: cell(from, to) }).collect();
         let told = verdict(&NAMES[..nodes], &edges, &[], 0);
         // The same if only bad pairs are stored.
         let (bad, rest): (Vec<Edge>, Vec<Edge>) = edges.iter().copied().partition(Edge::is_bad);
@@ -317,6 +339,21 @@ mod tests {
             says(10, |from, _| (0, if from == 3 { 250_000 } else { 200 })),
             ["n3 gets its answers slowly, whoever is asked: up to 250 ms."]
         );
+    }
+
+    #[test]
+    fn a_protocol_that_fails_beside_others_that_answer_is_a_fault_and_is_named() {
+        let well = Sight::by(Protocol::Icmp, 0, Some(200)).and(Protocol::Udp, 0);
+        let udp = |is: bool, permille| if is { well.and(Protocol::Udp, permille) } else { well };
+        assert_eq!(says_of(3, |from, to| udp((from, to) == (0, 1), 1000)), ["From n0 to n1 100 % of udp is lost."]);
+        assert_eq!(says_of(10, |_, to| udp(to == 3, 330)), ["n3's incoming side loses 33 % of udp."]);
+        let refuses = well.and(Protocol::Udp, 1000).and(Protocol::Tcp, 1000).and(Protocol::Http, 1000);
+        assert_eq!(
+            says_of(10, |_, to| if to == 3 { refuses } else { well }),
+            ["n3's incoming side loses 100 % of udp, tcp and http."]
+        );
+        let both = well.and(Protocol::Icmp, 330).and(Protocol::Udp, 330);
+        assert_eq!(says_of(10, |_, to| if to == 3 { both } else { well }), ["n3's incoming side loses 33 %."]);
     }
 
     #[test]

@@ -10,10 +10,10 @@ use serde_json::Value;
 use crate::client::{ask, get};
 use crate::fixture::{mesh, one_peer, options, serve};
 
-/// If ICMP is refused, the picture shows UDP if peers answer it. If they answer nothing, the picture shows that.
+/// Each protocol counts: one that is answered does not hide another one that is not.
 #[test]
-fn the_picture_is_of_a_protocol_that_is_answered() {
-    for (answered, cell) in [(true, "[0,150]"), (false, "[1000,null]")] {
+fn a_row_has_the_loss_of_each_protocol() {
+    for (answered, cell) in [(true, "[[1000,0],150]"), (false, "[[1000,1000],null]")] {
         let mesh = one_peer(|mesh, id| {
             for protocol in [Protocol::Icmp, Protocol::Udp] {
                 let book = mesh.book(id, protocol).unwrap();
@@ -73,6 +73,29 @@ fn the_mesh_is_gathered_from_the_peers() {
     let cells = picture["cells"].as_array().unwrap();
     assert_eq!((cells.len(), &cells[3 + 2][0], &cells[6 + 1][0]), (9, &0.into(), &0.into()), "{picture}");
     assert!(cells[3].is_null());
+}
+
+/// UDP that is lost beside ICMP that is answered is a fault, as it is for the alerts.
+#[test]
+fn cluster_health_names_the_worst_protocol() {
+    let silent = [127, 0, 0, 9].into();
+    let mut mesh = Mesh::new(Bounds::default(), 0, 9, "node-000");
+    mesh.update("flags", vec![Peer::on(silent, "b")], 0);
+    let (id, _) = mesh.at(silent).unwrap();
+    for protocol in [Protocol::Icmp, Protocol::Udp] {
+        let book = mesh.book(id, protocol).unwrap();
+        for at in 0..59 {
+            let sequence = book.send(at);
+            match protocol {
+                Protocol::Icmp => _ = book.answer(sequence, 150_000, None),
+                _ => _ = book.lost(sequence, Loss::Timeout),
+            }
+        }
+    }
+    let health = get(serve(&options(), Shared::new(mesh)), "/cluster_health");
+    assert_eq!(health.status, 503);
+    let verdict: Value = serde_json::from_str(&health.text()).unwrap();
+    assert_eq!(verdict["says"], serde_json::json!(["From node-000 to b 100 % of udp is lost."]));
 }
 
 /// The verdict of `/mesh`, and a status for monitors that do not read JSON.
