@@ -17,7 +17,7 @@ use hickory_resolver::proto::rr::{Name, RData, RecordType};
 use super::own::{self, Own};
 use crate::clock;
 use crate::mesh::Shared;
-use crate::peer::Peer;
+use crate::peer::{self, Peer};
 
 /// The longest time to live. A record may ask to be kept for a day, and a new peer would not be seen until then.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -122,9 +122,13 @@ impl Resolver {
         };
         let answers = || lookup.answers().iter().filter_map(|record| Some((address(&record.data)?, record.ttl)));
         let ttl = answers().map(|(_, ttl)| ttl).min().unwrap_or_default();
-        let mut addresses: Vec<IpAddr> = answers().map(|(address, _)| address).collect();
+        let mut addresses: Vec<IpAddr> = answers().map(|(address, _)| address.to_canonical()).collect();
         addresses.sort_unstable();
         addresses.dedup();
+        if let Some((address, why)) = addresses.iter().find_map(|address| Some((address, peer::check(*address).err()?)))
+        {
+            return Err(format!("{name} {kind}: {why}: {address}"));
+        }
         if addresses.len() > MOST {
             return Err(format!("{name} {kind}: wanted at most {MOST} addresses, found {}", addresses.len()));
         }

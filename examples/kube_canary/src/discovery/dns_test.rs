@@ -190,6 +190,33 @@ fn a_server_that_has_nothing_or_is_gone_takes_no_peer_away() {
 }
 
 #[test]
+fn an_address_at_which_no_host_can_answer_is_no_peer_and_takes_none_away() {
+    let Some(mut server) = Server::start(&addresses(2)) else { return };
+    run(async {
+        let mut setting = Setting::new(&server);
+        setting.until(2).await;
+        for bad in ["224.0.0.1", "0.0.0.0", "255.255.255.255"] {
+            server.change(&[addresses(3), vec![bad.into()]].concat());
+            let says_so = |setting: &Setting| {
+                let problem = setting.mesh.lock().tallies.sources["dns"].problem.clone();
+                problem
+                    .is_some_and(|problem| problem.ends_with(bad) && problem.contains("wanted the address of one host"))
+            };
+            // dnsmasq takes a moment to read its file again.
+            for _ in 0..600 {
+                setting.refresh(true).await;
+                if says_so(&setting) {
+                    break;
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            assert!(says_so(&setting), "{:?}", setting.mesh.lock().tallies.sources);
+            assert_eq!(setting.probed(), 2, "{bad}");
+        }
+    });
+}
+
+#[test]
 fn the_canary_itself_is_no_peer_unless_it_was_told_so() {
     let Some(server) = Server::start(&["127.0.0.1".into(), "10.9.9.9".into()]) else { return };
     run(async {
