@@ -21,7 +21,7 @@ use crate::tallies::Tallies;
 pub struct PeerId {
     /// Its place in the table.
     pub slot: u32,
-    /// How many peers had that place before.
+    /// Which of all peers that were ever known it is.
     pub generation: u32,
 }
 
@@ -79,6 +79,15 @@ pub struct Mesh {
     pub tallies: Tallies,
     /// Rises with every change of the peers, so that the prober notices.
     version: u64,
+    /// The generation of the next peer. No two have the same, also if the table was shorter in between.
+    next_generation: u32,
+}
+
+/// The next generation, of a counter.
+fn take(next: &mut u32) -> u32 {
+    let generation = *next;
+    *next = next.wrapping_add(1);
+    generation
 }
 
 impl Mesh {
@@ -94,6 +103,7 @@ impl Mesh {
             own_name: own_name.into(),
             tallies: Tallies::default(),
             version: 0,
+            next_generation: 0,
         }
     }
 
@@ -117,7 +127,7 @@ impl Mesh {
                     let node = if peer.node.is_empty() { entry.peer.node.clone() } else { peer.node.clone() };
                     entry.learnt &= peer.node.is_empty();
                     if entry.rename(&node) {
-                        *generation = generation.wrapping_add(1);
+                        *generation = take(&mut self.next_generation);
                     }
                     entry.peer = Peer { node, ..peer.clone() };
                 }
@@ -142,7 +152,8 @@ impl Mesh {
         };
         self.by_address.insert(peer.address, slot as u32);
         let books = Default::default();
-        self.slots[slot].1 = Some(Entry { peer, books, gone_since: None, chosen: true, learnt: false, doubted: false });
+        let entry = Entry { peer, books, gone_since: None, chosen: true, learnt: false, doubted: false };
+        self.slots[slot] = (take(&mut self.next_generation), Some(entry));
     }
 
     /// If there are more peers than may be probed, each canary takes those whose hash with its own address is smallest
@@ -172,20 +183,27 @@ impl Mesh {
         }
     }
 
-    /// Removes the peers that have been gone for longer than the grace period.
-    pub fn forget(&mut self, now: u64) {
-        let mut any = false;
-        for (generation, entry) in &mut self.slots {
+    /// Removes the peers that have been gone for longer than the grace period, and returns how many these are. The tables shrink with them.
+    pub fn forget(&mut self, now: u64) -> usize {
+        let mut count = 0;
+        for (_, entry) in &mut self.slots {
             let over = |entry: &Entry| entry.gone_since.is_some_and(|gone| now.saturating_sub(gone) >= self.grace_ns);
             if entry.as_ref().is_some_and(over)
                 && let Some(gone) = entry.take()
             {
                 self.by_address.remove(&gone.peer.address);
-                *generation = generation.wrapping_add(1);
-                any = true;
+                count += 1;
             }
         }
-        self.version += u64::from(any);
+        if count > 0 {
+            let used = self.slots.iter().rposition(|(_, entry)| entry.is_some()).map_or(0, |last| last + 1);
+            self.slots.truncate(used);
+            // A table that grows has up to twice the room that it needs.
+            self.slots.shrink_to(2 * used);
+            self.by_address.shrink_to(2 * self.by_address.len());
+            self.version += 1;
+        }
+        count
     }
 
     /// Sets the name that a peer gave itself, if no source knows one. If the name differs from the last one, this is
@@ -197,7 +215,7 @@ impl Mesh {
             && (entry.peer.node.is_empty() || entry.learnt)
         {
             if entry.rename(node) {
-                *generation = generation.wrapping_add(1);
+                *generation = take(&mut self.next_generation);
                 self.version += 1;
             }
             entry.peer.node = node.into();

@@ -37,6 +37,21 @@ fn a_peer_that_goes_keeps_its_books_through_the_grace_period() {
 }
 
 #[test]
+fn after_many_peers_have_gone_the_tables_are_as_small_as_before_and_no_old_number_names_a_new_peer() {
+    let mut mesh = mesh(usize::MAX, "a");
+    let address = |at: u32| IpAddr::from(std::net::Ipv4Addr::from((10 << 24) + at));
+    let many = |count: u32| (0..count).map(|at| Peer::at(address(at))).collect();
+    mesh.update("dns", many(4000), 0);
+    let old: Vec<PeerId> = mesh.entries().map(|(id, _)| id).collect();
+    mesh.update("dns", many(0), 1);
+    assert_eq!(mesh.forget(11), 4000);
+    assert_eq!((mesh.places(), mesh.slots.capacity()), (0, 0));
+    assert_eq!(mesh.by_address.capacity(), 0);
+    mesh.update("dns", many(4000), 12);
+    assert!(old.iter().all(|id| mesh.get(*id).is_none()));
+}
+
+#[test]
 fn sources_add_up_and_names_win() {
     let mut mesh = mesh(usize::MAX, "a");
     mesh.update("flags", peers(1..2), 0);

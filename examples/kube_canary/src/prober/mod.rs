@@ -42,6 +42,8 @@ use timer::Timer;
 /// The interval at which drops are counted and old peers removed. This is done with the first probe after it, or after
 /// half of the interval more.
 const HOUSEKEEPING: u64 = 1_000_000_000;
+/// After so many peers have gone, the memory of their books is given back: about a quarter of a megabyte.
+const MANY: usize = 200;
 
 /// A probe in flight, and its deadline.
 struct Deadline {
@@ -69,6 +71,8 @@ pub struct Prober {
     swept_at: u64,
     /// A probe may be sent early by this many nanoseconds.
     early: u64,
+    /// Peers that have gone since memory was given back.
+    forgotten: usize,
     fallback: Option<Error>,
 }
 
@@ -126,6 +130,7 @@ impl Prober {
             version: None,
             swept_at: 0,
             early: 0,
+            forgotten: 0,
             fallback,
         })
     }
@@ -178,6 +183,11 @@ impl Prober {
         let more = self.work(&mut mesh);
         let first = stamped && mesh.tallies.unstamped > 0;
         drop(mesh);
+        if self.forgotten >= MANY {
+            self.forgotten = 0;
+            self.deadlines.shrink_to(2 * self.deadlines.len());
+            let _ = allocanary::tuning::purge();
+        }
         if first {
             say(
                 "this kernel does not say when a packet came: round trips are up to twice as long as they were, and 250 us; \
@@ -204,7 +214,7 @@ impl Prober {
         }
         if sweep {
             self.swept_at = now;
-            mesh.forget(now);
+            self.forgotten += mesh.forget(now);
             mesh.tallies.socket_drops += self.channels.iter_mut().map(Channel::new_drops).sum::<u64>();
             mesh.tallies.socket_drops += self.echo.new_drops();
         }

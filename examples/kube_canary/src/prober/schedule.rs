@@ -52,7 +52,7 @@ impl Schedule {
 
     /// Only these peers are probed from now on. A known peer keeps its place.
     pub fn update(&mut self, peers: impl Iterator<Item = PeerId>, now: u64) {
-        let mut wanted: Vec<u64> = vec![0; self.known.len()];
+        let mut wanted: Vec<u64> = Vec::with_capacity(self.known.len());
         for id in peers {
             let slot = id.slot as usize;
             if wanted.len() <= slot {
@@ -60,7 +60,9 @@ impl Schedule {
             }
             wanted[slot] = u64::from(id.generation) + 1;
         }
-        self.heap.retain(|Reverse((_, slot, generation, _))| wanted[*slot as usize] == u64::from(*generation) + 1);
+        self.heap.retain(|Reverse((_, slot, generation, _))| {
+            wanted.get(*slot as usize) == Some(&(u64::from(*generation) + 1))
+        });
         for (slot, generation) in wanted.iter().enumerate() {
             if *generation != 0 && self.known.get(slot) != Some(generation) {
                 for at in 0..self.protocols.len() {
@@ -69,6 +71,9 @@ impl Schedule {
                 }
             }
         }
+        // A table that grows has up to twice the room that it needs.
+        self.heap.shrink_to(2 * self.heap.len());
+        wanted.shrink_to(2 * wanted.len());
         self.known = wanted;
     }
 

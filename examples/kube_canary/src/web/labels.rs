@@ -63,6 +63,11 @@ impl Labels {
             self.ends.push(self.text.len() as u32);
         }
         self.told = told;
+        // After a larger mesh the buffers are as small again as they would have grown for this one.
+        self.text.shrink_to(2 * self.text.len());
+        self.ends.shrink_to(2 * self.ends.len());
+        self.told.shrink_to(2 * self.told.len());
+        self.by_name.shrink_to(2 * self.by_name.len());
     }
 
     /// Decides which peers have series, and by which labels.
