@@ -26,6 +26,8 @@ const MOST: usize = 20_000;
 /// The part of the share that profiles may cost in addition. They are paid from a purse of their own: whoever asks without end would leave
 /// nothing for heaps otherwise.
 const FOR_PROFILES: f64 = 0.5;
+/// A process that was never read is not expected to cost more than so many times the mean of others.
+const MOST_LARGER: f64 = 100.0;
 /// The problems that are told.
 const PROBLEMS: usize = 20;
 /// How many processes are asked for their counters at once, and the time for that.
@@ -48,6 +50,8 @@ pub struct Agent<W> {
     budget: CpuBudget,
     /// Of profiles.
     for_profiles: CpuBudget,
+    /// Readings so far, the anonymous bytes of these processes, and what they have cost.
+    read_costs: (u32, u64, Duration),
     known: BTreeMap<ProcessKey, ProcessRecord>,
     groups: BTreeMap<Membership, Charged>,
     names: PodNames,
@@ -77,7 +81,8 @@ impl<W: World> Agent<W> {
             every,
             due: Duration::ZERO,
             budget: CpuBudget::new(share),
-            for_profiles: CpuBudget::new(share * FOR_PROFILES),
+            for_profiles: CpuBudget::with_loan(share * FOR_PROFILES),
+            read_costs: (0, 0, Duration::ZERO),
             known: BTreeMap::new(),
             groups: BTreeMap::new(),
             names: PodNames::default(),
@@ -100,14 +105,33 @@ impl<W: World> Agent<W> {
     /// The next step at a time since the start, if so much CPU time was spent on all but profiles.
     pub fn step(&mut self, now: Duration, spent: Duration) -> AgentStep {
         self.budget.look(now, spent);
-        let waiting = || next(self.known.values().map(|one| one.waiting(now)), self.new_first);
+        let waiting = || {
+            let at = next(self.known.values().map(|one| one.waiting(now)), self.new_first)?;
+            Some((at, self.expected(self.known.values().nth(at)?)))
+        };
         step(&self.budget, now, self.due, waiting)
     }
 
     /// How long no profile is read, since so much was spent on profiles; `None` if one may be read.
     pub fn owes(&mut self, now: Duration, spent: Duration) -> Option<Duration> {
         self.for_profiles.look(now, spent);
-        Some(self.for_profiles.wait()).filter(|wait| !wait.is_zero())
+        Some(self.for_profiles.wait(Duration::ZERO)).filter(|wait| !wait.is_zero())
+    }
+
+    /// What a reading of a process will cost: as much as its last one, or as others did by the size of their memory.
+    fn expected(&self, one: &ProcessRecord) -> Duration {
+        let (walks, bytes, cost) = self.read_costs;
+        let mean = cost.checked_div(walks).unwrap_or_default();
+        let larger = one.status.anonymous as f64 * f64::from(walks) / (bytes as f64).max(1.0);
+        one.cost.unwrap_or_else(|| mean.mul_f64(larger.clamp(1.0, MOST_LARGER)))
+    }
+
+    /// Is told what a reading of a process has cost, whether it succeeded or not.
+    pub fn paid(&mut self, key: ProcessKey, cost: Duration) {
+        let Some(one) = self.known.get_mut(&key) else { return };
+        one.cost = Some(cost);
+        let (walks, bytes, sum) = self.read_costs;
+        self.read_costs = (walks.saturating_add(1), bytes.saturating_add(one.status.anonymous), sum + cost);
     }
 
     /// Whether a number is that of the process that was counted, and not of another one that began since.

@@ -46,6 +46,8 @@ pub struct ProcessRecord {
     pub heap: Option<(u64, HeapState)>,
     /// When it was last tried, since the agent's start.
     pub tried: Option<Duration>,
+    /// The CPU time that its last reading has cost.
+    pub cost: Option<Duration>,
     /// How often that has failed in a row.
     pub failures: u32,
     /// What went wrong when it was last tried; empty if nothing did.

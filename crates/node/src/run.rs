@@ -98,7 +98,9 @@ impl<'a, W: World> Runner<'a, W> {
         self.charge(None);
         let seen = self.look.look(&wanted);
         self.agent.saw(key, self.begun.elapsed(), seen);
+        let before = self.costs.walks;
         self.charge(Some(Work::Walk));
+        self.agent.paid(key, self.costs.walks - before);
     }
 
     /// Reads a profile for whoever asks, if that is still wanted.

@@ -18,15 +18,20 @@ pub struct CpuBudget {
     saved: f64,
 }
 
-/// What an agent may spend before it has earned anything, in seconds' worth of its share: the first reading of a node should not wait.
+/// What may be spent on profiles before anything was earned, in seconds' worth of the share: a person waits for the first one.
 const LOAN: f64 = 120.0;
 /// The most that it saves, in seconds' worth of its share.
 const MOST: f64 = 600.0;
 
 impl CpuBudget {
-    /// A purse for a share of a core.
+    /// An empty purse for a share of a core.
     pub fn new(share: f64) -> CpuBudget {
-        CpuBudget { share, at: Duration::ZERO, spent: Duration::ZERO, saved: share * LOAN }
+        CpuBudget { share, at: Duration::ZERO, spent: Duration::ZERO, saved: 0.0 }
+    }
+
+    /// A purse with a loan.
+    pub fn with_loan(share: f64) -> CpuBudget {
+        CpuBudget { saved: share * LOAN, ..CpuBudget::new(share) }
     }
 
     /// Earns for the time since the last look, and pays for what was spent in it. Both are since the start. A clock or a counter that
@@ -39,13 +44,17 @@ impl CpuBudget {
         self.spent = self.spent.max(spent);
     }
 
-    /// How long it takes until something may be spent; zero if something may be spent now.
-    pub fn wait(&self) -> Duration {
-        match self.saved {
-            saved if saved > 0.0 => Duration::ZERO,
+    /// How long it takes until so much may be spent; zero if it may be spent now. More than the purse ever has waits for a full purse, and is
+    /// earned back afterwards.
+    pub fn wait(&self, cost: Duration) -> Duration {
+        let missing = cost.as_secs_f64().min(self.share * MOST) - self.saved;
+        match missing {
+            missing if missing < 0.0 => Duration::ZERO,
+            // A full purse.
+            _ if self.saved > 0.0 && self.saved >= self.share * MOST => Duration::ZERO,
             _ if self.share <= 0.0 => Duration::MAX,
-            debt => {
-                Duration::try_from_secs_f64(-debt / self.share).unwrap_or(Duration::MAX).max(Duration::from_millis(1))
+            missing => {
+                Duration::try_from_secs_f64(missing / self.share).unwrap_or(Duration::MAX).max(Duration::from_millis(1))
             }
         }
     }
@@ -113,14 +122,26 @@ pub enum AgentStep {
     Wait(Duration),
 }
 
-/// The next step. Counting comes first when it is due; `waiting` is asked only if something may be spent.
-pub fn step(budget: &CpuBudget, now: Duration, due: Duration, waiting: impl FnOnce() -> Option<usize>) -> AgentStep {
+/// The next step. Counting comes first when it is due. `waiting` says whose reading is needed most and what it will cost; it is asked only if
+/// something may be spent.
+pub fn step(
+    budget: &CpuBudget,
+    now: Duration,
+    due: Duration,
+    waiting: impl FnOnce() -> Option<(usize, Duration)>,
+) -> AgentStep {
     if now >= due {
         return AgentStep::Count;
     }
     let until_due = due - now;
-    match budget.wait() {
-        Duration::ZERO => waiting().map_or(AgentStep::Wait(until_due), AgentStep::Read),
+    match budget.wait(Duration::ZERO) {
+        Duration::ZERO => match waiting() {
+            None => AgentStep::Wait(until_due),
+            Some((at, cost)) => match budget.wait(cost) {
+                Duration::ZERO => AgentStep::Read(at),
+                wait => AgentStep::Wait(wait.min(until_due)),
+            },
+        },
         wait => AgentStep::Wait(wait.min(until_due)),
     }
 }
@@ -137,13 +158,25 @@ mod tests {
 
     #[test]
     fn the_purse_earns_its_share_and_a_debt_is_worked_off() {
-        let mut budget = CpuBudget::new(0.01);
-        assert_eq!(budget.wait(), Duration::ZERO, "the loan");
+        let mut budget = CpuBudget::with_loan(0.01);
+        assert_eq!(budget.wait(Duration::ZERO), Duration::ZERO, "the loan");
         budget.look(SECOND, Duration::from_millis(2_200));
         // 1.2 s of loan and 0.01 earned against 2.2 s: a debt of 0.99 s takes 99 s.
-        assert!((budget.wait().as_secs_f64() - 99.0).abs() < 1e-6, "{:?}", budget.wait());
+        let wait = budget.wait(Duration::ZERO);
+        assert!((wait.as_secs_f64() - 99.0).abs() < 1e-6, "{wait:?}");
         budget.look(SECOND * 101, Duration::from_millis(2_200));
-        assert_eq!(budget.wait(), Duration::ZERO);
+        assert_eq!(budget.wait(Duration::ZERO), Duration::ZERO);
+    }
+
+    #[test]
+    fn nothing_is_spent_before_it_was_earned_and_what_is_dear_waits_for_no_more_than_a_full_purse() {
+        let mut budget = CpuBudget::new(0.01);
+        assert!(budget.wait(Duration::ZERO) > Duration::ZERO);
+        budget.look(SECOND * 10, Duration::ZERO);
+        assert_eq!(budget.wait(SECOND / 20), Duration::ZERO, "a tenth of a second was earned");
+        assert!((budget.wait(SECOND).as_secs_f64() - 90.0).abs() < 1e-6, "{:?}", budget.wait(SECOND));
+        budget.look(SECOND * 1_000, Duration::ZERO);
+        assert_eq!(budget.wait(SECOND * 100), Duration::ZERO, "it saves no more than six seconds");
     }
 
     #[test]
@@ -151,21 +184,21 @@ mod tests {
         let mut budget = CpuBudget::new(0.01);
         budget.look(SECOND * 1_000_000, Duration::ZERO);
         budget.look(SECOND * 1_000_000, SECOND * 6);
-        assert!(budget.wait() > Duration::ZERO, "ten minutes earn six seconds");
+        assert!(budget.wait(Duration::ZERO) > Duration::ZERO, "ten minutes earn six seconds");
     }
 
     #[test]
     fn clocks_that_go_back_earn_and_cost_nothing() {
         let mut budget = CpuBudget::new(0.01);
         budget.look(SECOND * 100, SECOND * 5);
-        let wait = budget.wait();
+        let wait = budget.wait(Duration::ZERO);
         budget.look(SECOND * 50, SECOND * 3);
-        assert_eq!(budget.wait(), wait);
+        assert_eq!(budget.wait(Duration::ZERO), wait);
         budget.look(SECOND * 100, SECOND * 5);
-        assert_eq!(budget.wait(), wait);
+        assert_eq!(budget.wait(Duration::ZERO), wait);
         let mut idle = CpuBudget::new(0.0);
         idle.look(SECOND, SECOND);
-        assert_eq!(idle.wait(), Duration::MAX);
+        assert_eq!(idle.wait(Duration::ZERO), Duration::MAX);
     }
 
     /// An hour of a node, simulated: each walk costs CPU time by the size of the heap.
@@ -185,7 +218,8 @@ mod tests {
                     failures: 0,
                     changed: 0,
                 };
-                next(sizes.iter().zip(&last).map(waiting), new_first)
+                let at = next(sizes.iter().zip(&last).map(waiting), new_first)?;
+                Some((at, Duration::from_nanos(sizes[at] / 4)))
             };
             let cost = match step(&budget, now, due, list) {
                 AgentStep::Count => {
@@ -203,6 +237,8 @@ mod tests {
                 }
             };
             (now, spent) = (now + cost, spent + cost);
+            let most = now.max(SECOND * 60).mul_f64(0.0101);
+            assert!(spent <= most, "{spent:?} of {now:?}: also in the first minutes");
         }
         let share = spent.as_secs_f64() / now.as_secs_f64();
         assert!(share < 0.0105, "{share}");
@@ -249,8 +285,10 @@ mod tests {
         budget.look(Duration::ZERO, SECOND * 100);
         assert_eq!(step(&budget, SECOND * 60, SECOND * 60, || panic!("nobody is asked")), AgentStep::Count);
         assert_eq!(step(&budget, SECOND * 50, SECOND * 60, || panic!("nobody is asked")), AgentStep::Wait(SECOND * 10));
-        let fresh = CpuBudget::new(0.01);
-        assert_eq!(step(&fresh, SECOND, SECOND * 60, || Some(3)), AgentStep::Read(3));
-        assert_eq!(step(&fresh, SECOND, SECOND * 60, || None), AgentStep::Wait(SECOND * 59));
+        let saved = CpuBudget::with_loan(0.01);
+        assert_eq!(step(&saved, SECOND, SECOND * 60, || Some((3, SECOND))), AgentStep::Read(3));
+        assert_eq!(step(&saved, SECOND, SECOND * 60, || None), AgentStep::Wait(SECOND * 59));
+        let dear = Some((3, Duration::from_millis(1_300)));
+        assert!(matches!(step(&saved, SECOND, SECOND * 60, || dear), AgentStep::Wait(wait) if wait < SECOND * 11));
     }
 }
