@@ -147,6 +147,22 @@ fn the_chart_is_taken_by_helm_and_has_the_rights_that_it_needs_and_no_others() {
     assert!(is_well && early.contains("resources: [nodes/proxy]") && early.contains("--kubelet-unverified"), "{early}");
     assert!(early.contains("beta.kubernetes.io/agent: unconfined") && !early.contains("appArmorProfile:"), "{early}");
     assert!(early.contains("ingress: []"), "nobody may scrape by default: {early}");
+    assert!(!whole.contains("pods/exec"), "roles for people come if they are wanted: {whole}");
+    let (is_well, people) = render(&["--set=roles=true,hostPID=false"]);
+    assert!(is_well && people.contains("hostPID: false"), "{people}");
+    // What `kubectl allocanary top` and `why` ask of the API server, and nothing is bound to it.
+    for (name, rules) in [
+        ("x-allocanary-top", vec![("pods/proxy", "[get]")]),
+        ("x-allocanary-why", vec![("pods", "[get]"), ("pods/exec", "[create]")]),
+        ("default-x-allocanary-find", vec![("pods", "[get, list]")]),
+    ] {
+        let role = people.split("\n---\n").find(|one| one.contains(&format!("  name: {name}\n"))).expect(name);
+        assert_eq!(role.matches("verbs:").count(), rules.len(), "{role}");
+        for (resources, verbs) in rules {
+            assert!(role.contains(&format!("resources: [{resources}]\n    verbs: {verbs}")), "{role}");
+        }
+        assert!(!people.contains(&format!("  name: {name}\nsubjects")), "{people}");
+    }
     let (is_well, said) = render(&["--set=podMonitor.enabled=true"]);
     assert!(!is_well && said.contains("networkPolicy.from"), "{said}");
     let (is_well, alone) = render(&["--set=kubelet.enabled=false"]);
