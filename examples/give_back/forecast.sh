@@ -1,5 +1,5 @@
 #!/bin/bash
-# The table of docs/give-back.md: what `allocanary give-back` forecasts for programs that have freed much and then wait, and what they
+# The table of docs/lab/give-back.md: what `allocanary give-back` forecasts for programs that have freed much and then wait, and what they
 # gave back: the decrease of their resident memory.
 # Usage: examples/give_back/forecast.sh [FOLDER of allocanary] [PART of a row's name]. Needs jq and cc; a program that is
 # not installed is left out.

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Whether a program notices calls whose callers are killed, or calls that end well: two tables of docs/give-back.md. The program compares
+# Whether a program notices calls whose callers are killed, or calls that end well: two tables of docs/lab/give-back.md. The program compares
 # all registers, the mask, errno and the red zone after each of its waits, while two threads allocate.
 # Usage: examples/give_back/killed.sh [CALLERS of each wait] [CALLS of each wait]. Needs cc.
 set -u

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The table of docs/give-back.md: programs under load, whose allocators are called from outside again and again.
+# The table of docs/lab/give-back.md: programs under load, whose allocators are called from outside again and again.
 # Usage: examples/give_back/storm.sh [CALLS OF EACH] [PART of a row's name]. Needs cc; a program that is not installed is left out. The
 # program of tokio's, with tikv-jemallocator, is one of the workspace's: `cargo build --release --locked --workspace --bins`. STORM is the
 # example `storm` of crates/inside; without it it is built.

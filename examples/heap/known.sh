@@ -1,5 +1,5 @@
 #!/bin/bash
-# The table of docs/heap.md of programs that know their live blocks. It compares `allocanary heap` with the program's own count under each
+# The table of docs/lab/heap.md of programs that know their live blocks. It compares `allocanary heap` with the program's own count under each
 # allocator, while the program does nothing and while it is busy. It also compares the forecast of a trim or a purge with what it gave.
 # Usage: examples/heap/known.sh [FOLDER of allocanary and its preloads [FILE...]]. Needs jq and a C compiler.
 # Without files: the C library's, Debian's jemalloc, the preloads, and musl's if there is musl-gcc. With them: these. A FILE is a library to preload, such as what

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The table of docs/heap.md: programs in several languages. Each is started here, read, and ended.
+# The table of docs/lab/heap.md: programs in several languages. Each is started here, read, and ended.
 # Usage: examples/heap/table.sh [FOLDER of allocanary]. Needs jq; a program that is not installed is left out. The canary is a program of
 # tokio's with tikv-jemallocator if it was built so:
 #   cargo build --release --locked -p kube_canary --no-default-features --features jemalloc-alloc --target-dir target/tokio

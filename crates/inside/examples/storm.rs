@@ -1,4 +1,4 @@
-//! Calls a process's allocator again and again, and prints a row of the table in docs/give-back.md. `storm ALLOCATOR PID CALLS NAME`.
+//! Calls a process's allocator again and again, and prints a row of the table in docs/lab/give-back.md. `storm ALLOCATOR PID CALLS NAME`.
 
 #![allow(clippy::disallowed_methods, reason = "tests start programs, and make what these look at")]
 
