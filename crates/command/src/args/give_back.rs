@@ -34,7 +34,7 @@ pub struct GiveBackFlags {
     /// Change settings of a running jemalloc instead: background_thread=true,dirty_decay_ms=1000,muzzy_decay_ms=0.
     #[arg(long, value_name = "SETTINGS", value_delimiter = ',', conflicts_with_all = ["every", "dry_run", "json", "log"])]
     pub settings: Vec<String>,
-    /// Print one line of JSON for each time (docs/give-back.md has its fields) [default: text].
+    /// Print one line of JSON for each time (docs/json.md has its fields) [default: text].
     #[arg(long)]
     pub json: bool,
     /// Append a line for each time to a file [default: none].

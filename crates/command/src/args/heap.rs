@@ -59,7 +59,7 @@ pub struct HeapFlags {
     /// [default: 256MiB; with --contents also twelve times what may be copied].
     #[arg(long, value_name = "SIZE")]
     pub reader_memory: Option<String>,
-    /// Print the reading as one line of JSON (docs/heap.md has its fields) [default: text].
+    /// Print the reading as one line of JSON (docs/json.md has its fields) [default: text].
     #[arg(long, conflicts_with = "short")]
     pub json: bool,
     /// Print the answer in at most ten lines [default: off].
