@@ -293,7 +293,7 @@ Examples:
       kinds of objects, who holds them, what is leaked
   allocanary heap 4242 --tree   with all its children; shared pages count once
   sudo allocanary heap --all        every process, one line each
-  allocanary heap 4242 --json | jq '.heaps[0].parts'
+  allocanary heap 4242 --json | jq '.heaps[0].parts_bytes'
 
 Needed: the same user and kernel.yama.ptrace_scope=0, or CAP_SYS_PTRACE
 (docs/heap.md). Exit codes: 0 success; 1 a heap that was found could not be
