@@ -337,7 +337,7 @@ fn a_malloc_of_the_programs_own_is_not_called_the_c_librarys() {
         "{text}"
     );
     assert!(text.contains("exports a malloc of its own"), "{text}");
-    assert!(text.contains("No call can give memory back: the program, its libraries and mapped files have "), "{text}");
+    assert!(text.contains("No call can give memory back: the program, its libraries and mapped files are "), "{text}");
 }
 
 #[test]

@@ -83,30 +83,32 @@ fn nothing(reading: &Reading, remedies: &[Remedy]) -> String {
     let has_much = |bytes: u64| bytes.saturating_mul(LEAST) >= reading.resident;
     if has_much(fragmentation) && has_much(live) {
         return format!(
-            "No call can give memory back: the program holds {}, and its blocks pin the {} of fragmentation.",
+            "No call can give memory back: the program holds {} of the memory, and its blocks pin the {} of fragmentation.",
             of_all(live),
             OneDecimal(fragmentation)
         );
     }
     let reasons = [
         (live, "the program itself holds"),
-        (parts.of(Part::OwnMappings), "the program's own mappings have"),
-        (parts.of(Part::Stacks), "stacks of threads have"),
-        (parts.of(Part::Files), "the program, its libraries and mapped files have"),
-        (parts.of(Part::Shared), "shared memory has"),
-        (parts.of(Part::Cached), "caches of threads have"),
-        (parts.of(Part::LazyFree), "freed pages that the kernel takes when it needs memory have"),
-        (parts.of(Part::Padding), "the rest of huge pages has"),
-        (parts.of(Part::Metadata), "the allocator's own tables have"),
-        (parts.of(Part::FreePages), "free pages for which the allocator has no call have"),
+        (parts.of(Part::OwnMappings), "the program's own mappings are"),
+        (parts.of(Part::Stacks), "stacks of threads are"),
+        (parts.of(Part::Files), "the program, its libraries and mapped files are"),
+        (parts.of(Part::Shared), "shared memory is"),
+        (parts.of(Part::Cached), "caches of threads are"),
+        (parts.of(Part::LazyFree), "freed pages that the kernel takes when it needs memory are"),
+        (parts.of(Part::Padding), "the rest of huge pages is"),
+        (parts.of(Part::Metadata), "the allocator's own tables are"),
+        (parts.of(Part::FreePages), "free pages, for which the allocator has no call, are"),
     ];
     let runtimes = reading.areas.iter().filter(|area| area.sort == Sort::Runtime);
     let runtimes: Vec<(u64, String)> = runtimes
-        .map(|area| (area.resident, format!("{} {}", area.name, if area.name.ends_with('s') { "have" } else { "has" })))
+        .map(|area| (area.resident, format!("{} {}", area.name, if area.name.ends_with('s') { "are" } else { "is" })))
         .collect();
     let all = reasons.into_iter().map(|(bytes, text)| (bytes, text.to_string())).chain(runtimes);
     match all.max_by_key(|(bytes, _)| *bytes) {
-        Some((bytes, text)) if bytes > 0 => format!("No call can give memory back: {text} {}.", of_all(bytes)),
+        Some((bytes, text)) if bytes > 0 => {
+            format!("No call can give memory back: {text} {} of the memory.", of_all(bytes))
+        }
         _ => "There is nothing to give back.".into(),
     }
 }
