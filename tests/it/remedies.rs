@@ -162,13 +162,13 @@ fn children_that_have_the_memory_are_told_of_and_give_back_together() {
     let first = said(&pid.to_string());
     let text = first.out.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
-        text.contains("The 3 processes below it have ") && text.contains(&format!("`allocanary {pid} --tree`")),
+        text.contains("The 3 processes below it have ")
+            && first.out.contains(&format!("\n  allocanary {pid} --tree\n")),
         "{}",
         first.out
     );
     let tree = said(&format!("{pid} --tree"));
-    let text = tree.out.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(text.contains(&format!("`allocanary give-back {pid} --tree` asks once")), "{}", tree.out);
+    assert!(tree.out.contains(&format!("\n  allocanary give-back {pid} --tree\n")), "{}", tree.out);
     let dry = said(&format!("give-back {pid} --tree --dry-run"));
     assert!(dry.code == Some(0) && dry.out.contains(": 3 of 4 processes would give back 19"), "{dry:?}");
     let given = said(&format!("give-back {pid} --tree --yes"));

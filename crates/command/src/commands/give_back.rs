@@ -120,7 +120,7 @@ fn others(reading: &Reading) -> Result<()> {
     if all.is_empty() {
         return Ok(());
     }
-    let list = list(&all, all.len(), &terminal::look());
+    let list = list(&all, all.len(), reading.process.pid, &terminal::look());
     terminal::print(format!("\nWhat else there is to do\n{list}").as_bytes()).map(drop)
 }
 

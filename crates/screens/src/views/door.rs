@@ -6,7 +6,7 @@ use std::time::Duration;
 use allocanary_doctor::remedies::{Remedy, conclusion};
 use allocanary_heap::Reading;
 use allocanary_text::outside::{TerminalStyle, harmless};
-use allocanary_text::units::{Bytes, show_duration};
+use allocanary_text::units::{OneDecimal, show_duration};
 
 use crate::views::heap::{bold, headline, subject};
 use crate::views::remedies::list;
@@ -47,13 +47,14 @@ fn with(reading: &Reading, remedies: &[Remedy], seen: &Seen, look: &TerminalStyl
     let mut out = format!("{}\n", wrapped(&format!("{}; only read, in {took}, and not stopped", subject(reading))));
     out.push_str(&format!("{}\n", bold(&wrapped(&headline(reading, remedies)), look)));
     if let Some(text) = children(reading, seen.below) {
-        out.push_str(&format!("{}\n", bold(&wrapped(&text), look)));
+        // A line to paste is not part of a sentence, because a broken line cannot be pasted.
+        out.push_str(&format!("{}\n  allocanary {} --tree\n", bold(&wrapped(&text), look), reading.process.pid));
     }
     if reading.is_apart() {
-        out.push_str(&format!("{}\n", wrapped(&moved(reading))));
+        out.push_str(&format!("{}\n  allocanary heap {} --freeze\n", wrapped(&moved(reading)), reading.process.pid));
     }
     out.push('\n');
-    out.push_str(&list(remedies, most, look));
+    out.push_str(&list(remedies, most, reading.process.pid, look));
     let pid = reading.process.pid;
     let lines = [
         (format!("allocanary heap {pid}"), "all parts and arenas, and how sure they are"),
@@ -70,24 +71,22 @@ fn with(reading: &Reading, remedies: &[Remedy], seen: &Seen, look: &TerminalStyl
 
 /// Where most of the memory is, if the process's children have it.
 fn children(reading: &Reading, below: Descendants) -> Option<String> {
-    let pid = reading.process.pid;
-    let noun = if below.count == 1 { "process below it has" } else { "processes below it have" };
+    let (noun, them) = match below.count {
+        1 => ("process below it has", "both"),
+        _ => ("processes below it have", "all of them"),
+    };
     (below.resident > reading.resident).then(|| {
-        format!(
-            "The {} {noun} {}, shared pages counted in each: `allocanary {pid} --tree` reads all of them.",
-            below.count,
-            Bytes(below.resident)
-        )
+        let resident = OneDecimal(below.resident);
+        format!("The {} {noun} {resident}, shared pages counted in each. This line reads {them}:", below.count)
     })
 }
 
 /// What it means that the pages are not those that the kernel counts.
 fn moved(reading: &Reading) -> String {
     format!(
-        "The kernel counts {}: memory moved while it was read, so these parts are not right. `allocanary heap {} --freeze` stops the \
-         process and reads it at one moment.",
-        Bytes(reading.kernel.resident),
-        reading.process.pid
+        "The kernel counts {}: memory moved while it was read, so these parts are not right. This line stops the process and reads \
+         it at one moment:",
+        OneDecimal(reading.kernel.resident)
     )
 }
 
@@ -110,16 +109,16 @@ pub fn of_one(reading: &Reading, remedies: &[Remedy], like: Alike, look: &Termin
     };
     let title = format!("What to do: {}{others}", subject(reading));
     let mut out = format!("\n{}\n", bold(&crate::draw::wrapped(&title, look.width.into()), look));
-    out.push_str(&list(remedies, MOST, look));
+    out.push_str(&list(remedies, MOST, reading.process.pid, look));
     out.push_str(&format!("{}\n", crate::draw::wrapped(&harmless(&conclusion(reading, remedies)), look.width.into())));
     if like.count > 1 && like.reclaimable > 0 {
         let all = format!(
-            "All {} together: up to {} by calls in each process: `allocanary give-back {} --tree` asks once and makes them.",
+            "All {} together: up to {} by calls in each process. This line asks once and makes them:",
             like.count,
-            Bytes(like.reclaimable),
-            like.root
+            OneDecimal(like.reclaimable)
         );
-        out.push_str(&format!("{}\n", crate::draw::wrapped(&harmless(&all), look.width.into())));
+        let all = crate::draw::wrapped(&harmless(&all), look.width.into());
+        out.push_str(&format!("{all}\n  allocanary give-back {} --tree\n", like.root));
     }
     out
 }

@@ -30,15 +30,33 @@ fn children_that_have_more_are_told_of_with_the_line_that_reads_them() {
     let reading = reading("after");
     let of = |count, resident| {
         let below = Descendants { count, resident };
-        screen(&reading, &[], &Seen { below, ..Seen::default() }, &LOOK).replace('\n', " ")
+        screen(&reading, &[], &Seen { below, ..Seen::default() }, &LOOK)
     };
     let said = of(3, 2 << 30);
-    assert!(
-        said.contains("The 3 processes below it have 2.00 GiB, shared pages counted in each: `allocanary 812 --tree`"),
-        "{said}"
-    );
-    assert!(of(1, 2 << 30).contains("The 1 process below it has 2.00 GiB"));
+    let sentence = "The 3 processes below it have 2.0 GiB, shared pages counted in each. This line reads all of them:";
+    assert!(said.replace('\n', " ").contains(sentence), "{said}");
+    assert!(said.contains("\n  allocanary 812 --tree\n"), "the line can be pasted: {said}");
+    assert!(of(1, 2 << 30).contains("The 1 process below it has 2.0 GiB"));
     assert!(!of(3, 1 << 20).contains("--tree"), "the process itself has more");
+}
+
+#[test]
+fn a_line_that_no_shell_takes_has_its_place_and_what_is_left_out_has_its_line() {
+    use allocanary_doctor::remedies::{Gives, PasteLine, Remedy, Who};
+    let remedy = |place: &str| Remedy {
+        check: None,
+        id: "one".into(),
+        what: "end it".into(),
+        who: Who::OperatorNow,
+        gives: Gives::Exact { bytes: 1 << 20 },
+        evidence: "It is old.".into(),
+        cost: String::new(),
+        lines: vec![PasteLine::new(place, "END")],
+    };
+    let all = ["SQL", "shell", "environment"].map(remedy);
+    let said = crate::views::remedies::list(&all, 2, 812, &LOOK);
+    assert!(said.contains("\n   In SQL:\n     END\n") && said.matches("   In ").count() == 1, "{said}");
+    assert!(said.ends_with("   and 1 more: `allocanary heap 812` shows all\n"), "{said}");
 }
 
 #[test]

@@ -24,7 +24,7 @@ pub fn text(reading: &Reading, remedies: &[Remedy], look: &TerminalStyle) -> Str
         out.push_str(&format!("{}\n", arenas(heap, look)));
     }
     out.push_str(&format!("{}\n", bold("What to do", look)));
-    out.push_str(&list(remedies, remedies.len(), look));
+    out.push_str(&list(remedies, remedies.len(), reading.process.pid, look));
     if remedies.is_empty() {
         out.push_str(&item(&conclusion(reading, remedies), look));
     }
