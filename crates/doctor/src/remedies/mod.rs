@@ -56,7 +56,9 @@ fn of_settings(subject: &Subject) -> Vec<Remedy> {
         let divided = |heap: &&Heap| heap.allocator == allocator.heap && heap.sure != PartsCertainty::NotKnown;
         let heaps: Vec<&Heap> = reading.heaps.iter().filter(divided).collect();
         match (heaps.as_slice(), part.remedies, part.advice) {
-            ([], _, Some(advice)) => all.extend(advice(&case).map(|advice| not_divided(&case, &advice))),
+            ([], _, Some(advice)) => {
+                all.extend(advice(&case).map(|advice| not_divided(&case, &advice, allocator.heap)))
+            }
             (heaps, Some(remedies), _) => all.extend(heaps.iter().flat_map(|heap| remedies(&case, subject, heap))),
             _ => {}
         }
@@ -65,10 +67,10 @@ fn of_settings(subject: &Subject) -> Vec<Remedy> {
 }
 
 /// The remedy by settings for an allocator whose heap is not divided: its gain is not known.
-fn not_divided(case: &Case, advice: &Advice) -> Remedy {
+fn not_divided(case: &Case, advice: &Advice, heap: &str) -> Remedy {
     Remedy {
         id: advice.allocator.into(),
-        what: format!("settings of {}", advice.allocator),
+        what: format!("settings of {heap}"),
         who: Who::OperatorRestart,
         gives: Gives::Unknown {
             find_out: "its heap is not divided here; try it on one replica, or `allocanary run` measures it".into(),

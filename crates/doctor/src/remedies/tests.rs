@@ -191,6 +191,7 @@ fn what_is_not_divided_has_no_figure_and_never_stands_first() {
     reading.undivided = vec!["glibc".into()];
     let all = remedies(&reading, Some(&process(Some(1000))), &passed());
     assert!(!all.is_empty() && all.iter().all(|one| one.gives.bytes().is_none()), "{all:?}");
+    assert!(all.iter().any(|one| one.what == "settings of glibc"), "{all:?}");
     assert!(!conclusion(&reading, &all).contains(" now"));
 }
 

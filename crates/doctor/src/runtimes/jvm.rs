@@ -54,9 +54,10 @@ fn collect(subject: &Subject, pid: u32) -> Remedy {
         what: "have the JVM collect, and give back what it does not need".into(),
         who: Who::OperatorNow,
         gives: Gives::Bound { bytes },
-        evidence: "How much of the Java heap is live is not read here; `jcmd PID GC.heap_info` says it. From JDK 12 the option \
-                   -XX:G1PeriodicGCInterval=60000 has G1 do it by itself, each minute in which the program is idle."
-            .into(),
+        evidence: format!(
+            "How much of the Java heap is live is not read here; `jcmd {pid} GC.heap_info` says it. From JDK 12 the option \
+             -XX:G1PeriodicGCInterval=60000 has G1 do it by itself, each minute in which the program is idle."
+        ),
         cost: "a pause for one full collection".into(),
         lines: [vec![PasteLine::new("shell", format!("jcmd {pid} GC.run"))], by_itself].concat(),
     }
