@@ -5,6 +5,7 @@ use crate::flavour::Flavour;
 use crate::host::sample;
 use crate::seen::ProcessTraits;
 use allocanary_heap::Part;
+use allocanary_text::units::OneDecimal;
 
 fn reading(name: &str) -> Reading {
     let path = format!("{}/../../tests/golden/heap-{name}.json", env!("CARGO_MANIFEST_DIR"));
@@ -144,6 +145,8 @@ fn what_is_counted_stands_before_what_is_bounded_and_nothing_is_advised_that_giv
     assert!(arenas.lines.iter().all(|line| line.place != "Rust"), "it is C");
     let parts = reading.of_heaps();
     assert!(arenas.gives.bytes().unwrap() <= reading.resident - parts.of(Part::Live), "live blocks stay");
+    let gives = format!(" {} are neither live nor cached, ", OneDecimal(arenas.gives.bytes().unwrap()));
+    assert!(arenas.evidence.contains(&gives), "the bound has its reason: {}", arenas.evidence);
     // There are more processors than arenas, so fewer arenas are not proposed.
     assert!(!ids(&remedies(&reading, Some(&process(None)), &passed())).contains(&"arena_max"));
     // With the same threads and cores, but without kept pages.

@@ -65,7 +65,7 @@ fn arenas(case: &Case, subject: &Subject, heap: &Heap) -> Option<Remedy> {
     let advice = advice(case)?;
     let wanted: usize = advice.variable.1.parse().ok()?;
     let parts = [Part::Fragmentation, Part::FreePages, Part::LazyFree, Part::Metadata, Part::Padding];
-    let bytes = parts.iter().map(|part| heap.parts.of(*part)).sum();
+    let bytes: u64 = parts.iter().map(|part| heap.parts.of(*part)).sum();
     let of_threads = || heap.arenas.iter().filter(|arena| !arena.name.starts_with("main"));
     let beyond: u64 = of_threads().map(|arena| arena.resident).sum();
     let free: u64 = of_threads().map(|arena| arena.resident.saturating_sub(arena.parts.of(Part::Live))).sum();
@@ -79,13 +79,14 @@ fn arenas(case: &Case, subject: &Subject, heap: &Heap) -> Option<Remedy> {
         who: Who::OperatorRestart,
         gives: Gives::Bound { bytes },
         evidence: format!(
-            "Now it has {}, and the process may use {}. {}{} of its {} are in arenas of threads. What fewer arenas would keep cannot be \
-             told from a reading: try it on one replica.",
+            "Now it has {}, and the process may use {}. {}Of its {} {} are neither live nor cached, and {} are in arenas of threads. What \
+             fewer arenas would keep cannot be told from a reading: try it on one replica.",
             heap.arenas.len(),
             processors_of(wanted),
             PART.why_of_arenas(case),
-            OneDecimal(beyond),
-            OneDecimal(heap.resident)
+            OneDecimal(heap.resident),
+            OneDecimal(bytes),
+            OneDecimal(beyond)
         ),
         cost: "threads wait for each other if they allocate much".into(),
         lines: case.lines(&advice),
