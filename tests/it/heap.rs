@@ -98,7 +98,7 @@ fn a_process_that_runs_is_read_saved_and_drawn() {
     assert!(shown.out.contains("all that is resident"), "{shown:?}");
     let tree = heap(&format!("{} --tree", process.pid()));
     // A page counts once if this is root: only root can learn how many processes have a page.
-    assert!(tree.out.contains(" in 1 processes, shared pages counted "), "{tree:?}");
+    assert!(tree.out.contains(" in 1 process, shared pages counted "), "{tree:?}");
     let doctor = allocanary(folder.path(), words(&format!("doctor {}", process.pid())));
     assert!(doctor.out.contains("\n  divided     "), "{}", doctor.out);
 }

@@ -43,7 +43,7 @@ fn a_page_that_never_comes_is_not_waited_for() {
     let reading: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!((&reading["problems"], &reading["process"]["pid"]), (&serde_json::json!([]), &process.pid().into()));
     let tree = heap(&format!("{} --tree", process.pid()));
-    assert!(tree.code == Some(0) && tree.out.contains(" in 1 processes"), "{tree:?}");
+    assert!(tree.code == Some(0) && tree.out.contains(" in 1 process, "), "{tree:?}");
 }
 
 #[test]

@@ -32,6 +32,8 @@ pub struct ProcessLines {
 
 /// The widths fit the kernel's longest name, the longest process ID, and figures such as `1023 KiB`.
 const WIDTHS: [usize; 7] = [15, 7, 8, 8, 8, 8, 8];
+/// The number of parts that the answer about a tree names.
+const LARGEST: usize = 3;
 /// The number of rows that are shown again at the end.
 const MOST: usize = 5;
 
@@ -109,11 +111,10 @@ fn once_each(readings: &[Reading], rows: &[PartRow], sum: u64) -> Together {
     let added: u64 = readings.iter().map(|reading| reading.resident).sum();
     let share = |row: &PartRow| row.share.unwrap_or(0);
     let answer = format!(
-        "{} in {} processes, shared pages counted once: {} live, {} free pages; counted in each process it would be {}",
+        "{} in {}, shared pages counted once: {}; counted in each process it would be {}",
         bytes(sum),
-        readings.len(),
-        of(rows, Part::Live, share),
-        of(rows, Part::FreePages, share),
+        processes(readings),
+        largest(rows, share),
         bytes(added)
     );
     let mut table = vec![["part", "counted once", "of all", "in each"].map(String::from).to_vec()];
@@ -131,11 +132,10 @@ fn once_each(readings: &[Reading], rows: &[PartRow], sum: u64) -> Together {
 fn in_each(readings: &[Reading], rows: &[PartRow]) -> Together {
     let added: u64 = readings.iter().map(|reading| reading.resident).sum();
     let answer = format!(
-        "{} in {} processes, shared pages counted in each: {} live, {} free pages",
+        "{} in {}, shared pages counted in each: {}",
         bytes(added),
-        readings.len(),
-        of(rows, Part::Live, |row| row.resident),
-        of(rows, Part::FreePages, |row| row.resident)
+        processes(readings),
+        largest(rows, |row| row.resident)
     );
     let mut table = vec![["part", "in each", "of all"].map(String::from).to_vec()];
     for row in rows {
@@ -148,9 +148,17 @@ fn in_each(readings: &[Reading], rows: &[PartRow]) -> Together {
     (answer, table, note)
 }
 
-/// The bytes of a part in rows.
-fn of(rows: &[PartRow], part: Part, bytes_of: impl Fn(&PartRow) -> u64) -> String {
-    bytes(rows.iter().filter(|row| row.part == part).map(bytes_of).sum())
+/// `1 process`, `4 processes`.
+fn processes(readings: &[Reading]) -> String {
+    if readings.len() == 1 { "1 process".into() } else { format!("{} processes", readings.len()) }
+}
+
+/// The largest rows. What a tree has most may be no heap's: workers of PHP have chunks that PHP keeps.
+fn largest(rows: &[PartRow], bytes_of: impl Fn(&PartRow) -> u64) -> String {
+    let mut rows: Vec<&PartRow> = rows.iter().collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(bytes_of(row)));
+    let texts = rows.iter().take(LARGEST).map(|row| format!("{} {}", bytes(bytes_of(row)), row.full_name()));
+    texts.collect::<Vec<_>>().join(", ")
 }
 
 /// The allocators that were found. One whose memory could not be divided into parts is marked.
