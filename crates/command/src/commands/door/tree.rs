@@ -22,7 +22,8 @@ pub fn print(flags: &DoorFlags, root: u32) -> Result<ExitCode> {
     let mut all = read(root)?;
     let look = terminal::look();
     let rank = |remedies: &[Remedy]| remedies.first().map_or((u8::MAX, Reverse(0)), Remedy::rank);
-    let best = all.iter_mut().min_by_key(|(_, remedies)| rank(remedies));
+    // If nothing can be done about any, the largest one says why. The first one is often a small master.
+    let best = all.iter_mut().min_by_key(|(reading, remedies)| (rank(remedies), Reverse(reading.resident)));
     let (reading, remedies) = best.expect("one was read, or else there is an error");
     // Only this one is shown with a line to paste.
     *remedies = reader::remedies_of(&mut Reader::new(MEMORY), reading, &calls::checked(reading), DEADLINE);
