@@ -87,7 +87,7 @@ impl Links {
         let within = at.wrapping_sub(u64::from(object.0 & 15) * 8);
         // The first object of the collector's list is linked to the list's head, in the state of the interpreter.
         let is_link = object.0 & COLLECTED != 0 && within.wrapping_add(HEAD) < HEAD;
-        !is_link && !(object.0 & WEAK != 0 && OF_WEAK.contains(&within))
+        !(is_link || object.0 & WEAK != 0 && OF_WEAK.contains(&within))
     }
 }
 

@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn what_was_written_counts_after_its_protection_has_changed() {
-        let mapping = |line: &str| allocanary_heap::parse_maps(&format!("1000-2000 {line}\n")).remove(0);
+        let mapping = |line: &str| allocanary_heap::parse_maps(format!("1000-2000 {line}\n")).remove(0);
         let written =
             ["rw-p 0 00:0 0 ", "r--p 0 00:0 0 ", "---p 0 00:0 0 ", "r-xp 0 00:0 0 ", "rw-s 0 00:1 7 /srv/file"];
         let memory = ["r--s 0 00:1 7 /memfd:words (deleted)", "r--s 0 00:1 7 /dev/shm/words"];

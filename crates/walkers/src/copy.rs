@@ -105,7 +105,7 @@ impl<'a> MemoryCopy<'a> {
         let part = &mut self.bytes[place..end];
         // What the program may not read now is there nevertheless.
         let is_hidden = || self.memory.mapping(from).is_some_and(|mapping| !mapping.readable && to <= mapping.to);
-        if !self.memory.read(from, part) && !(is_hidden() && self.memory.read_now(from, part)) {
+        if !(self.memory.read(from, part) || is_hidden() && self.memory.read_now(from, part)) {
             return false;
         }
         self.used = end;

@@ -140,7 +140,7 @@ fn of_keys(head: &[u8]) -> Option<DataRule> {
         return Some(DataRule::thirds((OLD_HEAD + slots.checked_mul(bytes)?) / 8));
     }
     let [slots, index, kind] = [head[8], head[9], head[10]];
-    if slots > index || index > LARGEST || index < 3 {
+    if slots > index || !(3..=LARGEST).contains(&index) {
         return None;
     }
     let first = (HEAD + (1 << index)) / 8;
