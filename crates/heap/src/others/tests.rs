@@ -34,6 +34,15 @@ fn files_stacks_and_shared_memory_are_told_apart() {
     assert_eq!(named(&memory, "a"), wanted(&found));
 }
 
+/// As Erlang's: mapped twice, to write and to run.
+#[test]
+fn code_that_a_program_has_made_is_not_its_file() {
+    let memory = FakeMemory::of(
+        "600000-604000 rw-s 0 00:1 9 /memfd:vmem (deleted)\n700000-704000 r-xs 0 00:1 9 /memfd:vmem (deleted)\n",
+    );
+    assert_eq!(named(&memory, "beam.smp"), wanted(&[("shared memory", 32)]));
+}
+
 #[test]
 fn a_long_stack_is_one_where_a_thread_has_its_data() {
     let maps = "1000000-1001000 ---p 0 00:0 0 \n1001000-5001000 rw-p 0 00:0 0 \n";
