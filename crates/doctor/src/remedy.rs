@@ -106,11 +106,18 @@ impl Who {
     }
 }
 
+/// An exact gain is small if it is less than one part in this many of another one.
+const SMALL: u64 = 4;
+
 impl Remedy {
-    /// The rank: exact gains first, then the larger ones; what cannot be done is last.
-    pub fn rank(&self) -> (u8, Reverse<u64>) {
+    /// Its rank among others: exact gains first, then the larger ones; what cannot be done is last. An exact gain that is small beside
+    /// what another remedy may give now is no better known than that one.
+    pub fn rank(&self, others: &[Remedy]) -> (u8, Reverse<u64>) {
+        let now = others.iter().filter(|one| one.who == Who::OperatorNow && one.refused().is_none());
+        let most = now.filter_map(|one| one.gives.bytes()).max().unwrap_or(0);
         let kind = match (&self.check, &self.gives) {
             (Some(CallCheck::Refused(_)), _) => 3,
+            (_, Gives::Exact { bytes }) if bytes.saturating_mul(SMALL) < most => 1,
             (_, Gives::Exact { .. }) => 0,
             (_, Gives::Bound { .. }) => 1,
             (_, Gives::Unknown { .. }) => 2,

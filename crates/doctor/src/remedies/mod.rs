@@ -34,8 +34,10 @@ pub fn remedies(reading: &Reading, process: Option<&ProcessFacts>, checks: &Call
     all.extend(study::remedy(reading, process));
     // Known gains come before gains that have to be found out. Equal ones stay in the order in which they were added: first those for now,
     // then those for the next start.
-    all.sort_by_key(Remedy::rank);
-    all
+    let ranks: Vec<_> = all.iter().map(|one| one.rank(&all)).collect();
+    let mut ranked: Vec<_> = ranks.into_iter().zip(all).collect();
+    ranked.sort_by_key(|(rank, _)| *rank);
+    ranked.into_iter().map(|(_, one)| one).collect()
 }
 
 /// The remedies by settings of the allocators.

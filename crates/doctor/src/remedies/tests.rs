@@ -63,6 +63,21 @@ fn a_call_that_cannot_be_made_is_last_has_no_line_and_says_why() {
 }
 
 #[test]
+fn a_small_exact_gain_does_not_hide_what_may_be_much_more() {
+    let reading = reading("after");
+    let call = remedies(&reading, Some(&process(Some(1000))), &passed()).remove(0);
+    let with = |bytes: u64| {
+        let more = Remedy { id: "GC.run".into(), gives: Gives::Bound { bytes }, check: None, ..call.clone() };
+        let all = [call.clone(), more];
+        all.each_ref().map(|one| one.rank(&all))
+    };
+    let [exact, bound] = with(3 * 520 << 20);
+    assert!(exact < bound, "an exact gain is first");
+    let [exact, bound] = with(5 * 520 << 20);
+    assert!(bound < exact, "unless it is less than a quarter");
+}
+
+#[test]
 fn arenas_of_threads_that_have_ended_are_fewer_at_the_next_start_and_nobody_waits() {
     let reading = reading("after");
     let mut process = process(Some(1000));

@@ -21,7 +21,7 @@ use allocanary_text::outside::harmless_lines;
 pub fn print(flags: &DoorFlags, root: u32) -> Result<ExitCode> {
     let mut all = read(root)?;
     let look = terminal::look();
-    let rank = |remedies: &[Remedy]| remedies.first().map_or((u8::MAX, Reverse(0)), Remedy::rank);
+    let rank = |remedies: &[Remedy]| remedies.first().map_or((u8::MAX, Reverse(0)), |first| first.rank(remedies));
     // If nothing can be done about any, the largest one says why. The first one is often a small master.
     let best = all.iter_mut().min_by_key(|(reading, remedies)| (rank(remedies), Reverse(reading.resident)));
     let (reading, remedies) = best.expect("one was read, or else there is an error");

@@ -34,6 +34,8 @@ fn thread_idle(case: &Case, subject: &Subject, heap: &Heap) -> Option<Remedy> {
     {
         return None;
     }
+    // Each thread also gives back the free end of its own arena, which a call of another thread does not reach.
+    let bytes = bytes.max(heap.parts.of(Part::FreePages));
     let mut lines = vec![PasteLine::new("shell", format!("allocanary preload {NAME} --settings thread_idle=100ms"))];
     if case.is_rust() {
         lines.push(PasteLine::new(
@@ -48,8 +50,8 @@ fn thread_idle(case: &Case, subject: &Subject, heap: &Heap) -> Option<Remedy> {
         who: Who::OperatorRestart,
         gives: Gives::Bound { bytes },
         evidence: format!(
-            "It gives back at most what a call gives now, {}, but again after each burst; less if threads wait outside of the C library. \
-             This line prints what to paste.",
+            "It gives back at most the free pages, {}, after each burst; less if threads wait outside of the C library. This line prints \
+             what to paste.",
             OneDecimal(bytes)
         ),
         cost: "one page fault for each page that is needed again".into(),
