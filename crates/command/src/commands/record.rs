@@ -122,11 +122,17 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
                 terminal::tell(format_args!("{command}: nothing was recorded: it ended before it had made a trace"));
                 return Ok(ExitCode::from(recorded.code));
             }
-            return Err(Error::Input(format!(
+            let why = format!(
                 "{command}: nothing was recorded: it ended before it allocated, or each of its processes is static or set-user-id, for \
                  which the loader drops preloads, or none could make a file in {} (a full disk, a small RLIMIT_FSIZE, another user)",
                 folder.display()
-            )));
+            );
+            // The program's own failure is what its caller has to know.
+            if recorded.code != 0 {
+                terminal::tell(why);
+                return Ok(ExitCode::from(recorded.code));
+            }
+            return Err(Error::Input(why));
         }
         if comparison.is_none() || recorded.code == INTERRUPTED {
             return Ok(ExitCode::from(recorded.code));
