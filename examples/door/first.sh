@@ -38,11 +38,14 @@ printf '| service | said first | who | before | forecast | gave | not known |\n|
 for name; do
     service "$name"
     prepare >"$work/prepare" 2>&1 || { cat "$work/prepare" >&2; continue; }
+    loaded=1
     for number in 0 1; do
         start "$number"
         choose "$number"
-        burst 1 >>"$at/log" 2>&1 || cat "$at/log" >&2
+        burst 1 >>"$at/log" 2>&1 || { cat "$at/log" >&2; loaded=; }
     done
+    # A service without its load would have a row, and a screen, of a process that has just started.
+    [ -n "$loaded" ] || { echo "$name did not get its load" >&2; stop_all; continue; }
     sleep "$rest"
     choose 0
     twin=$(resident)
@@ -68,8 +71,11 @@ for name; do
         # This line prints the variables to start the program with.
         [[ ${lines[0]} == "allocanary preload "* ]] &&
             read -ra lines < <(eval "${lines[0]/#allocanary/$allocanary}" | sed -n 's/^ *\(LD_PRELOAD=.*\) PROGRAM$/\1/p')
+        # A variable is pasted in a shell, which takes its quotes away.
+        [ "$place" = environment ] && eval "lines=(${lines[*]})"
         start 2 "${lines[@]}"
         choose 2
+        kill -0 "$pid" 2>/dev/null || { echo "$name does not start with ${lines[*]}" >&2; stop_all; continue; }
         burst 1 >>"$at/log" 2>&1
         sleep "$rest"
         gave=$((before - $(resident)))

@@ -2,6 +2,8 @@
 prepare() { command -v mariadbd >/dev/null || apt-get install -y --no-install-recommends mariadb-server; }
 serve() {
     chown mysql "$at"
+    # The usual folder for temporary files may be root's.
+    local -x TMPDIR=$at
     mariadb-install-db --no-defaults --user=mysql --datadir="$at/data" --skip-test-db --auth-root-authentication-method=normal || return
     env "${environment[@]}" mariadbd --no-defaults --user=mysql --datadir="$at/data" --socket="$at/sock" --port="$port" --bind-address=127.0.0.1 \
         --innodb-flush-log-at-trx-commit=0 --innodb-buffer-pool-size=256M --max-heap-table-size=64M --tmp-table-size=64M \
