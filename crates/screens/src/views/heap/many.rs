@@ -157,7 +157,7 @@ fn processes(readings: &[Reading]) -> String {
 fn largest(rows: &[PartRow], bytes_of: impl Fn(&PartRow) -> u64) -> String {
     let mut rows: Vec<&PartRow> = rows.iter().collect();
     rows.sort_by_key(|row| std::cmp::Reverse(bytes_of(row)));
-    let texts = rows.iter().take(LARGEST).map(|row| format!("{} {}", bytes(bytes_of(row)), row.full_name()));
+    let texts = rows.iter().take(LARGEST).map(|row| format!("{} {}", bytes(bytes_of(row)), harmless(&row.full_name())));
     texts.collect::<Vec<_>>().join(", ")
 }
 
