@@ -71,9 +71,9 @@ fn a_small_exact_gain_does_not_hide_what_may_be_much_more() {
         let all = [call.clone(), more];
         all.each_ref().map(|one| one.rank(&all))
     };
-    let [exact, bound] = with(3 * 520 << 20);
+    let [exact, bound] = with((3 * 520) << 20);
     assert!(exact < bound, "an exact gain is first");
-    let [exact, bound] = with(5 * 520 << 20);
+    let [exact, bound] = with((5 * 520) << 20);
     assert!(bound < exact, "unless it is less than a quarter");
 }
 
