@@ -8,7 +8,7 @@ needs cargo strip
 repeats=${1:-3}
 crate=$root/crates/allocanary
 
-# A service: NAME, its dependencies, and what stands above its main.
+# A service: its folder, its dependencies, and what stands above its main. A path with a space is too much for jemalloc's configure.
 service() {
     mkdir -p "$work/$1/src"
     printf '[package]\nname = "service"\nversion = "0.1.0"\nedition = "2024"\n[workspace]\n[dependencies]\n%s\n[profile.release]\nlto = "thin"\n' "$2" >"$work/$1/Cargo.toml"
@@ -17,7 +17,7 @@ service() {
 }
 global() { printf '#[global_allocator]\nstatic GLOBAL: %s = %s;' "$1" "$1"; }
 names=()
-add() { names+=("$1"); service "$1" "$2" "$3"; }
+add() { service "${#names[@]}" "$2" "$3"; names+=("$1"); }
 add "no crate" "" ""
 add "tikv-jemallocator" 'tikv-jemallocator = "0.7"' "$(global tikv_jemallocator::Jemalloc)"
 add "allocanary, jemalloc" "allocanary = { path = \"$crate\" }" 'allocanary::install!(jemalloc, narenas = per_cpu(1), background_thread = true);'
@@ -26,8 +26,8 @@ add "allocanary, mimalloc" "allocanary = { path = \"$crate\", default-features =
 add "allocanary, system" "allocanary = { path = \"$crate\", default-features = false }" 'allocanary::install!(system, arena_max = per_cpu(1));'
 
 for ((time = 0; time < repeats; time++)); do
-    for name in "${names[@]}"; do
-        cd "$work/$name"
+    for at in "${!names[@]}"; do
+        cd "$work/$at"
         rm -rf target
         [ "$time" -gt 0 ] || cargo fetch --quiet
         begun=$(date +%s%N)
@@ -37,11 +37,11 @@ for ((time = 0; time < repeats; time++)); do
 done
 echo '| service with | packages | of them run at build time only | clean build, s | program, KiB |'
 echo '|---|--:|--:|--:|--:|'
-for name in "${names[@]}"; do
-    cd "$work/$name"
+for at in "${!names[@]}"; do
+    cd "$work/$at"
     packages() { cargo tree --offline --edges "$1" --prefix none --format '{p}' | sed 's/ (.*//' | sort -u | grep -cv '^service ' || true; }
     strip target/release/service -o stripped
     all=$(packages normal,build)
-    echo "| $name | $all | $((all - $(packages normal,no-proc-macro))) |" \
+    echo "| ${names[at]} | $all | $((all - $(packages normal,no-proc-macro))) |" \
         "$(median <times | awk '{ printf "%.1f", $1 / 1000 }') | $(($(stat -c %s stripped) / 1024)) |"
 done

@@ -194,6 +194,10 @@ fn a_preload_that_is_missing_or_foreign_is_named() {
     assert!(code == Some(2) && said.contains("wanted preload-system in "), "{said}");
     fs::write(folder.path().join("preload-system"), "no library\n").unwrap();
     let (code, said) = run();
+    assert!(code == Some(2) && said.contains("found no ELF library of this machine"), "{said}");
+    // A program cannot be preloaded, and the loader goes on without it.
+    fs::copy(env!("CARGO_BIN_EXE_cell-system"), folder.path().join("preload-system")).unwrap();
+    let (code, said) = run();
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("found in no process") && said.contains("cannot be preloaded"), "{said}");
 }
