@@ -48,10 +48,18 @@ pub(crate) fn is_quick(pid: u32, device: (u32, u32)) -> bool {
     for who in ["self", &pid.to_string()] {
         if !known.quick.contains_key(&device) {
             known.quick.extend(mounts(&String::from_utf8_lossy(&mounted_by(who))));
+            known.quick.extend(of_memory().map(|device| (device, true)));
         }
     }
     // What no mount shows, as a volume of btrfs, is opened in the slow way.
     *known.quick.entry(device).or_insert(false)
+}
+
+/// The device of files that `memfd_create` makes, and of shared memory without a file: no mount shows it.
+fn of_memory() -> Option<(u32, u32)> {
+    let file = rustix::fs::memfd_create("device", rustix::fs::MemfdFlags::CLOEXEC).ok()?;
+    let device = rustix::fs::fstat(file).ok()?.st_dev;
+    Some((rustix::fs::major(device), rustix::fs::minor(device)))
 }
 
 /// The devices of a text of `mountinfo`, and whether their file systems are quick:
