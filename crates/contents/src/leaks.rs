@@ -64,27 +64,46 @@ pub fn of(copy: &MemoryCopy, blocks: &Blocks, reach: &Reach, links: &Links) -> V
             }
         });
     }
-    // First those that no leaked block leads to; what is left then are circles.
+    // First those that no leaked block leads to. What is left then are circles, and what these lead to: of two such groups the one that leads
+    // to the other comes later in this order, backwards.
+    let order = finished(leaks.len(), |at, visit| {
+        each_pointer(copy, blocks, links, leaks[at].block, |_, to| place(&leaks, to).into_iter().for_each(&mut *visit));
+    });
     let mut done = vec![false; leaks.len()];
     let mut queue = Vec::new();
-    for circles in [false, true] {
-        for first in 0..leaks.len() {
-            if done[first] || !circles && pointed[first] {
-                continue;
-            }
-            done[first] = true;
-            queue.push(first);
-            while let Some(at) = queue.pop() {
-                let mut found = Vec::new();
-                each_pointer(copy, blocks, links, leaks[at].block, |_, to| found.extend(place(&leaks, to)));
-                for to in found.into_iter().filter(|to| !std::mem::replace(&mut done[*to], true)) {
-                    leaks[to].direct = false;
-                    queue.push(to);
-                }
+    let direct = (0..leaks.len()).filter(|at| !pointed[*at]);
+    for first in direct.chain(order.into_iter().rev()) {
+        if std::mem::replace(&mut done[first], true) {
+            continue;
+        }
+        queue.push(first);
+        while let Some(at) = queue.pop() {
+            let mut found = Vec::new();
+            each_pointer(copy, blocks, links, leaks[at].block, |_, to| found.extend(place(&leaks, to)));
+            for to in found.into_iter().filter(|to| !std::mem::replace(&mut done[*to], true)) {
+                leaks[to].direct = false;
+                queue.push(to);
             }
         }
     }
     leaks
+}
+
+/// The order in which a depth-first walk from each of so many places, the lowest first, is done with them.
+fn finished(count: usize, pointers: impl Fn(usize, &mut dyn FnMut(usize))) -> Vec<usize> {
+    let (mut seen, mut order, mut stack) = (vec![false; count], Vec::new(), Vec::new());
+    for first in 0..count {
+        stack.push((first, false));
+        while let Some((at, is_done)) = stack.pop() {
+            if is_done {
+                order.push(at);
+            } else if !std::mem::replace(&mut seen[at], true) {
+                stack.push((at, true));
+                pointers(at, &mut |to| stack.extend((!seen[to]).then_some((to, false))));
+            }
+        }
+    }
+    order
 }
 
 #[cfg(test)]
@@ -119,6 +138,15 @@ mod tests {
         made.put(HEAP + 32 * 6 + 16, &[HEAP + 32 * 7 + 5]);
         let wanted = [(2, true), (3, false), (4, false), (5, true), (6, false), (7, false), (8, false), (9, true)];
         assert_eq!(lost(&made, &blocks), wanted);
+    }
+
+    #[test]
+    fn what_a_circle_leads_to_is_lost_by_it_at_any_address() {
+        // A circle 4 <-> 5 leads to 1, and to another circle 2 <-> 3.
+        let (made, blocks) = made(6, &[(2, 3), (3, 2), (4, 5)]);
+        let mut made = made;
+        made.put(HEAP + 32 * 5 + 8, &[HEAP + 32, HEAP + 32 * 2, HEAP + 32 * 4]);
+        assert_eq!(lost(&made, &blocks), [(1, false), (2, false), (3, false), (4, true), (5, false)]);
     }
 
     #[test]
