@@ -3,6 +3,8 @@
 //!
 //! What a program has written counts also after it made the memory read-only, or code, or took all rights away: it can give them again.
 //!
+//! What the program took with `sbrk`, in the middle of the C library's heap, is its own.
+//!
 //! An allocator's own structures are no roots: a list of free blocks points to blocks next to them, and a thread cache still has pointers
 //! to blocks that it gave away.
 
@@ -152,7 +154,8 @@ pub fn gaps(range: Range<u64>, taken: &[Range<u64>]) -> Vec<Range<u64>> {
 pub fn taken(memory: &dyn Memory, walks: &[Walk]) -> Vec<Range<u64>> {
     let mut all: Vec<Range<u64>> = Vec::new();
     for walk in walks {
-        all.extend(walk.layout.regions().map(|(from, to, _)| from..to));
+        let holes = merged(walk.layout.holes().to_vec());
+        all.extend(walk.layout.regions().flat_map(|(from, to, _)| gaps(from..to, &holes)));
         let of_file =
             |at: &u64| memory.mapping(*at).is_some_and(|mapping| !mapping.is_heap_like() || mapping.name.is_empty());
         let arenas = walk.arenas.iter().map(|arena| arena.at).filter(|at| walk.allocator == "glibc" && *at != 0);

@@ -135,6 +135,8 @@ pub struct Layout {
     astray: u64,
     /// Each live block, if that is wanted.
     live: Option<Vec<HeapBlock>>,
+    /// Ranges inside of regions that the program took from the kernel itself.
+    holes: Vec<Range<u64>>,
     /// Whether live bytes were spread over pages, because it is not known where they lie.
     is_spread: bool,
 }
@@ -216,6 +218,16 @@ impl Layout {
         if let Some(live) = &mut self.live {
             live.extend((0..count).map(|index| HeapBlock { at: at.wrapping_add(index.wrapping_mul(bytes)), bytes }));
         }
+    }
+
+    /// Tells a range inside of a region that is not the allocator's: the program took it from the kernel itself.
+    pub fn hole(&mut self, from: u64, to: u64) {
+        self.holes.push(from..to);
+    }
+
+    /// All such ranges.
+    pub fn holes(&self) -> &[Range<u64>] {
+        &self.holes
     }
 
     /// Takes the live blocks out, in the order in which they were met; none unless the memory wanted them.

@@ -1,6 +1,6 @@
 // Holds blocks in ways that are easily missed, and loses some. Each block of a way has the same size. Held are 100 each in memory that is now
-// read-only, that nobody may read, that is code, in a private file that is read-only, and in a file of memory that is mapped read-only; 50 in
-// epoll's data, and 20 in timers. Lost are 50 in memory that is gone, and 20 in a pipe. Waits until its input ends.
+// read-only, that nobody may read, that is code, in a private file that is read-only, in a file of memory that is mapped read-only, and in memory
+// of sbrk; 50 in epoll's data, and 20 in timers. Lost are 50 in memory that is gone, and 20 in a pipe. Waits until its input ends.
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdint.h>
@@ -57,6 +57,8 @@ static void __attribute__((noinline)) hold(void) {
     maps[4] = mmap(0, 4096, PROT_READ, MAP_SHARED, memory, 0);
     fill(written);
     munmap(written, 4096);
+    // Memory that the program takes itself, in the middle of the heap.
+    fill(sbrk(65536));
     int epoll = epoll_create1(0);
     for (int at = 0; at < 50; at++) {
         struct epoll_event event = {.events = EPOLLIN, .data.ptr = block()};

@@ -188,8 +188,10 @@ impl<'a> Chunks<'a> {
         if is_unread {
             self.sums.unread += next - at;
             self.sums.skipped += next - at;
-        } else if !(fenced && extent.arena == 0) {
+        } else if fenced && extent.arena == 0 {
             // After fences, the main heap may have memory that the program itself took with `sbrk`.
+            self.layout.hole(at, next);
+        } else {
             self.sums.breaks += 1;
             self.sums.skipped += next - at;
         }
