@@ -21,13 +21,21 @@ use crate::found::HeapGraph;
 use crate::kinds::Kinds;
 use crate::modules::{ModuleList, Open};
 use crate::threads::ThreadSnapshot;
+use crate::wanted::ContentsRequest;
 use part::{LARGE, PART, PageSample};
 
 /// From the standard error to the interval that has the truth in 95 of 100 samples.
 const WIDE: f64 = 1.96;
 
 /// The contents of a memory of which `bytes` would have to be copied.
-pub fn contents(memory: &dyn Memory, threads: &[ThreadSnapshot], bytes: u64, limit: u64, open: &Open) -> Contents {
+pub fn contents(
+    memory: &dyn Memory,
+    threads: &[ThreadSnapshot],
+    bytes: u64,
+    wanted: &ContentsRequest,
+    open: &Open,
+) -> Contents {
+    let limit = wanted.limit;
     let data = data(memory, &ModuleList::of(memory, open), limit / PART);
     let mut found = HeapGraph::of(&copy::part(memory, &data), threads, open);
     let sample = PageSample::of(&found.blocks, limit);
@@ -47,7 +55,7 @@ pub fn contents(memory: &dyn Memory, threads: &[ThreadSnapshot], bytes: u64, lim
         contents.sampled = Some(sampled);
     }
     // Who wanted a sample knows why.
-    if bytes > limit {
+    if !wanted.is_sampled {
         found.doubts.push(format!(
             "{} would have to be copied, and the limit is {}: --copy-limit allows more",
             Bytes(bytes),

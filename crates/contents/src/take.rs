@@ -39,7 +39,7 @@ pub fn take(pid: u32, wanted: &ContentsRequest, time: Duration) -> Result<Conten
         let live = LiveProcess::open_with(&files, until)?;
         let bytes = bytes_of(&live);
         if wanted.is_sampled || bytes > wanted.limit {
-            let mut contents = sample::contents(&live, &threads::of(&live, pid, None), bytes, wanted.limit, &open);
+            let mut contents = sample::contents(&live, &threads::of(&live, pid, None), bytes, wanted, &open);
             (contents.process, contents.taken, contents.readings) = (subject, millis(SystemTime::now()), 1);
             return Ok(contents);
         }
@@ -137,7 +137,7 @@ pub fn take_core(path: &Path, wanted: &ContentsRequest, time: Duration) -> Resul
     let open = |mapping: &Mapping| core.file(mapping);
     let (threads, bytes) = (threads::of_core(&core), bytes_of(&core));
     let mut contents = if wanted.is_sampled || bytes > wanted.limit {
-        sample::contents(&core, &threads, bytes, wanted.limit, &open)
+        sample::contents(&core, &threads, bytes, wanted, &open)
     } else {
         let copied = copy::whole(&core, room_for(&core));
         let mut reading = Snapshot::of(&copied, threads, &open);

@@ -1,7 +1,7 @@
 //! Slabs of GLib's slice allocator. In: blocks without a kind. Out: a kind.
 //!
-//! Up to 2.74 GLib takes blocks of one or two pages from `malloc`, and gives parts of them to the program. A slab has its state 48 bytes before
-//! the end of its pages: the free parts, how many are given, and its two neighbours in a ring, which prove it. What the program loses inside
+//! Up to 2.74 GLib takes aligned blocks of up to two pages from `malloc`, and gives parts of them to the program. A slab has its state 48 bytes before
+//! its end: the free parts, how many are given, and its two neighbours in a ring, which prove it. What the program loses inside
 //! of a slab is not seen.
 
 use super::heap::TypedBlocks;
@@ -12,7 +12,7 @@ pub const SLAB: &str = "GSlice slab (GLib)";
 /// How the name of GLib's file begins.
 const LIBRARY: &str = "libglib-2.0.so";
 /// The sizes of slabs, and what GLib leaves of them for the header of `malloc`'s next block.
-const PAGES: [u64; 2] = [4096, 8192];
+const PAGES: [u64; 6] = [256, 512, 1024, 2048, 4096, 8192];
 const LEFT: u64 = 16;
 /// From the end of the pages to the state, and the fields of it.
 const STATE: u64 = 48;
