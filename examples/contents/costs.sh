@@ -1,5 +1,5 @@
 #!/bin/bash
-# The table of docs/contents.md of what `allocanary heap --contents` costs: processor time, memory and pause for heaps of several sizes.
+# The table of docs/lab/contents.md of what `allocanary heap --contents` costs: processor time, memory and pause for heaps of several sizes.
 # Usage: examples/contents/costs.sh [FOLDER of allocanary] [ENTRIES ...]. Needs jq, GNU time and a C++ compiler.
 set -u
 . "$(dirname "$0")/../lib.sh"

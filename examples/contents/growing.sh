@@ -1,5 +1,5 @@
 #!/bin/bash
-# Two services that grow, of docs/contents.md: what two readings of each show. SECONDS are between the two readings [default: 600].
+# Two services that grow, of docs/lab/contents.md: what two readings of each show. SECONDS are between the two readings [default: 600].
 # Usage: examples/contents/growing.sh [FOLDER of allocanary] [SECONDS]. Needs python3 and a C++ compiler.
 set -eu
 . "$(dirname "$0")/../lib.sh"

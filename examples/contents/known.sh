@@ -1,5 +1,5 @@
 #!/bin/bash
-# The table of docs/contents.md of programs that know what they lost: what `allocanary heap --contents` finds without a stop and with
+# The table of docs/lab/contents.md of programs that know what they lost: what `allocanary heap --contents` finds without a stop and with
 # --freeze, under each allocator, and what LeakSanitizer and valgrind find.
 # Usage: examples/contents/known.sh [FOLDER of allocanary and its preloads]. Needs jq, a C and a C++ compiler; valgrind, if it is there.
 set -u

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The table of docs/contents.md of CPython: objects by type, the largest holder, and uncollected reference cycles, for each interpreter
+# The table of docs/lab/contents.md of CPython: objects by type, the largest holder, and uncollected reference cycles, for each interpreter
 # given.
 # Usage: examples/contents/python.sh FOLDER-OF-ALLOCANARY PYTHON... Needs jq.
 set -u

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The figures of redis in docs/contents.md: redis's own count of bytes before and after 200,000 texts, and what `allocanary heap
+# The figures of redis in docs/lab/contents.md: redis's own count of bytes before and after 200,000 texts, and what `allocanary heap
 # --contents` reports.
 # Usage: examples/contents/redis.sh [FOLDER of allocanary] [PORT]. Needs redis-server, redis-cli and jq.
 set -eu

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The table of docs/contents.md of the ways to lose, to hold and to hide a block: how many blocks of each way are leaked by
+# The table of docs/lab/contents.md of the ways to lose, to hold and to hide a block: how many blocks of each way are leaked by
 # `allocanary heap --contents --freeze`, by LeakSanitizer, and by valgrind (definitely and indirectly).
 # Usage: examples/contents/ways.sh [FOLDER of allocanary]. Needs jq, a C and a C++ compiler; valgrind, if it is there.
 set -u
