@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Makes the pictures of README.md and the guide again, each a part of a page of the command, cut at the end of that part.
+"""Makes the pictures of README.md and of the guide again, each a part of a page of the command, cut at the end of that part.
 
     docs/pictures/make.py reading PAGE.html     of `allocanary PID --output PAGE.html`: the answer
     docs/pictures/make.py threads PAGE.html     of `allocanary report STUDY --output PAGE.html`: resident memory by threads
-    docs/pictures/make.py map PAGE.html         of `allocanary heap PID --output PAGE.html`: where the parts of the heap are
     docs/pictures/make.py trace PAGE.html       of `allocanary report TRACE --output PAGE.html`: live bytes and resident memory
+    docs/pictures/make.py contents PAGE.html    of `allocanary heap PID --contents --output PAGE.html`: who holds which kinds
+    docs/pictures/make.py fleet PAGE.html       of `allocanary fleet NODE --output PAGE.html`: all workloads, by part
 
-reading.png: the process of `examples/door/up.sh cpp_arenas`. threads.png: the study of `allocanary study`. map.png: redis-server, as
-docs/heap.md starts it. trace.png: the trace of redis-server of docs/who.md. Needs chromium.
+reading.png: the process of `examples/door/up.sh cpp_arenas`. threads.png: the study of `allocanary study`. trace.png: the trace of
+redis-server of docs/who.md. contents.png: the first example of docs/contents.md. fleet.png: `examples/fleet/shop.py`. Needs chromium.
 """
 import re
 import subprocess
@@ -19,8 +20,8 @@ from pathlib import Path
 PARTS = {
     "reading": ([r"<header>.*?</section>"], 820),
     "threads": ([r'<ol class="legend.*?</ol>', r"<figure><h3>Resident memory when idle, by threads</h3>.*?</figure>"], 720),
-    "map": ([r'<ul class="legend" aria-label="Parts">.*?</ul>', r"<figure><h3>Memory of [^<]* by part</h3>.*?</figure>"], 720),
     "trace": ([r'<ol class="legend[^>]*>(?:<li>.*?</li>){2}', r"<figure><h3>Live bytes and resident memory over time</h3>.*?</figure>"], 720),
+    "contents": ([r'<ul class="legend.*?</ul>', r"<figure><h3>What holds the memory, by kind</h3>.*?</figure>"], 720),
 }
 
 
