@@ -142,9 +142,10 @@ class Program:
                 except OSError:
                     pass
 
-def kubelet(all_):
-    pods = [{"metadata": {"name": f"{one.name}-7d9f8-x", "namespace": "truth", "uid": one.uid, "labels": {"pod-template-hash": "7d9f8"},
-                          "ownerReferences": [{"kind": "ReplicaSet", "name": f"{one.name}-7d9f8", "controller": True}]},
+def kubelet(all_, namespace="truth", workload=lambda one: one.name):
+    """The address of a fake kubelet: each program is a pod of the deployment that `workload` names."""
+    pods = [{"metadata": {"name": f"{one.name}-7d9f8-x", "namespace": namespace, "uid": one.uid, "labels": {"pod-template-hash": "7d9f8"},
+                          "ownerReferences": [{"kind": "ReplicaSet", "name": f"{workload(one)}-7d9f8", "controller": True}]},
              "status": {"containerStatuses": [{"name": "main", "image": "truth:1", "containerID": f"containerd://{one.id}"}]}} for one in all_]
     body = json.dumps({"kind": "PodList", "items": pods}).encode()
     class Answer(http.server.BaseHTTPRequestHandler):
