@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The output in docs/fleet.md: `allocanary fleet` and the commands of `allocanary try`, for a small staged shop.
 
-Usage: examples/fleet/shop.py [COMMAND [SECONDS]]   (as root, with control groups that may be written)
+Usage: examples/fleet/shop.py [COMMAND [SECONDS [FLAGS of fleet]]]   (as root, with control groups that may be written)
 
 Three deployments run in control groups as a kubelet names them, and a fake kubelet tells their names: `web` is three replicas of a
 Python service with eight threads, `cache` is a redis in which nine of ten keys were deleted, and `api` is a Java service. The agent reads
@@ -46,7 +46,7 @@ def main():
         url = truth.kubelet(all_, "shop", lambda one: one.workload)
         agent = subprocess.Popen([truth.COMMAND, "node", "--listen", "127.0.0.1:9912", "--name", "node-1", "--kubelet", url])
         time.sleep(SECONDS)
-        subprocess.run([truth.COMMAND, "fleet", "http://127.0.0.1:9912", "--price", "3.50"])
+        subprocess.run([truth.COMMAND, "fleet", "http://127.0.0.1:9912", "--price", "3.50", *sys.argv[3:]])
         subprocess.run([truth.COMMAND, "try", "shop/deployment/web", "--env", "MALLOC_ARENA_MAX=2", "http://127.0.0.1:9912"])
         agent.terminate()
         agent.wait()
