@@ -3,13 +3,13 @@
 /// What the user can do. The command prints it if it is started without an argument.
 pub const OVERVIEW: &str = "\
 allocanary PROCESS                what its memory is, and what to do
-allocanary heap PROCESS           all parts of its memory; --contents: what is live
-allocanary give-back PROCESS      have it give free memory back, without a restart
+allocanary heap PROCESS           all parts of it; --contents: objects and leaks
+allocanary give-back PROCESS      free memory goes back, without a restart
 allocanary -- COMMAND             which verb answers what, of a program to start
 allocanary run -- COMMAND         your program under each allocator, compared
-allocanary tune -- COMMAND        the best settings for it, proven, to paste
+allocanary tune -- COMMAND        the best settings for it, measured, to paste
 allocanary record -- COMMAND      its allocations, for `who` and `replay`
-allocanary preload ALLOCATOR      the lines that bring an allocator into it
+allocanary preload ALLOCATOR      the lines that put an allocator into it
 allocanary study                  compare allocators here, in two minutes
 allocanary doctor                 what settings do on this host
 PROCESS is a process ID or a name. Nothing is sent anywhere.
