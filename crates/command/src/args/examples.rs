@@ -277,8 +277,8 @@ Exit codes: 1 if it is undecided; 2 if no node answers.";
 
 /// Defaults and examples of `heap`.
 pub const HEAP_EXAMPLES: &str = "\
-Defaults: one process, once, as text. The process is not stopped, and nothing is
-loaded into it.
+Defaults: one process is read once, and the output is text. The process is not
+stopped, and nothing is loaded into it.
 
 Examples:
   allocanary heap 4242              by its process ID
@@ -287,7 +287,7 @@ Examples:
   allocanary heap 4242 --every 5s   parts over time, until it ends
   allocanary heap 4242 --save before.json
       save a reading, and compare with a later one
-  allocanary heap diff before.json after.json   what grew is live, or overhead
+  allocanary heap diff before.json after.json   what grew: live, or overhead
   allocanary heap show before.json   show a saved reading
   allocanary heap 4242 --contents
       kinds of objects, who holds them, what is leaked
@@ -295,29 +295,33 @@ Examples:
   sudo allocanary heap --all        every process, one line each
   allocanary heap 4242 --json | jq '.heaps[0].parts_bytes'
 
-Needed: the same user and kernel.yama.ptrace_scope=0, or CAP_SYS_PTRACE
-(docs/heap.md). Exit codes: 0 success; 1 a heap that was found could not be
-divided; 2 no such process, several of that name, it may not be read, or bad
-input.";
+You need the same user and kernel.yama.ptrace_scope=0, or CAP_SYS_PTRACE
+(docs/heap.md).
+
+Exit codes: 0 success; 1 a heap was found and could not be analysed; 2 no such
+process, several processes of that name, no right to read it, or bad input.";
 
 /// Defaults and examples of `give-back`.
 pub const GIVE_BACK_EXAMPLES: &str = "\
-Defaults: once; the forecast, then a question. One thread of the process, which
-waits in a system call, calls malloc_trim(0) (glibc), arena.4096.purge
-(jemalloc), mi_collect(true) (mimalloc) or MallocExtension_ReleaseFreeMemory()
-(tcmalloc), and then waits again. The other threads run on.
+Defaults: the command prints how much memory can go, asks, and makes one call.
+A thread of the process that waits in a system call calls malloc_trim(0)
+(glibc), arena.4096.purge (jemalloc), mi_collect(true) (mimalloc) or
+MallocExtension_ReleaseFreeMemory() (tcmalloc). Then it waits again. The other
+threads are not stopped.
 
 Examples:
-  allocanary give-back 4242 --dry-run   what would be given back
+  allocanary give-back 4242 --dry-run   only print how much can go
   sudo allocanary give-back 4242    the same, then a question, then the call
   allocanary give-back redis-server --yes   without a question, for a script
   allocanary give-back 4242 --yes --every 10m --while 'free_pages > 200MiB'
   allocanary give-back 4242 --yes --settings dirty_decay_ms=1000
 
-Needed: the same user and kernel.yama.ptrace_scope=0, or CAP_SYS_PTRACE
-(docs/give-back.md). Exit codes: 0 given back, or nothing to give; 1 refused,
-not known what to call, or a call failed: the reason is printed; 2 no such
-process, several of that name, it may not be read, or bad input.";
+You need the same user and kernel.yama.ptrace_scope=0, or CAP_SYS_PTRACE
+(docs/give-back.md).
+
+Exit codes: 0 memory was given back, or there was nothing to give; 1 the command
+refused, knew no call, or the call failed (it prints the reason); 2 no such
+process, several processes of that name, no right to read it, or bad input.";
 
 /// Defaults and examples of `preload`.
 pub const PRELOAD_EXAMPLES: &str = "\
