@@ -218,38 +218,40 @@ read.";
 
 /// Defaults and examples of `node`.
 pub const NODE_EXAMPLES: &str = "\
-Defaults: 1 % of a core, all processes each minute, heaps by need. No process is
-stopped, nothing is loaded into one, and no pod is changed.
+Defaults: the agent uses 1 % of one core. It counts all processes each minute,
+and reads one heap at a time. It stops no process, loads nothing into one, and
+changes no pod.
 
 Examples:
   allocanary node --listen 127.0.0.1:9912   run the agent
   allocanary node --once                    read once, print the metrics
-  allocanary node --once --json > node.json a file for `allocanary fleet`
+  allocanary node --once --json > node.json   a file for `allocanary fleet`
   allocanary node --listen 0.0.0.0:9912 --kubelet https://127.0.0.1:10250/pods
       with the names of pods
   allocanary node --listen 127.0.0.1:9912 --profiles
-      go tool pprof 'http://127.0.0.1:9912/debug/pprof/heap?pid=4711'
+      profiles for: go tool pprof 'http://127.0.0.1:9912/debug/pprof/heap?pid=4'
 
-Exit codes: 2 if the port is taken, or if --once cannot ask the kubelet.";
+Exit codes: 0 success; 2 the port is taken, or --once cannot ask the kubelet.";
 
 /// Defaults and examples of `fleet`.
 pub const FLEET_EXAMPLES: &str = "\
-Default: a table of all workloads, those with the most bytes that are not live
-first. Replicas on unlike nodes are rows of their own.
+Default: a table of all workloads. The workload with the most overhead is first.
+Replicas on unlike nodes have separate rows.
 
 Examples:
   allocanary fleet http://10.0.0.1:9912 http://10.0.0.2:9912
-  allocanary fleet node-*.json --price 3.50     with the price of a GiB for a month
+  allocanary fleet node-*.json --price 3.50     one GiB costs 3.50 for a month
   allocanary fleet node-*.json --output fleet.html  a page with a map
   allocanary fleet node-*.json --json           for a script
 
-Exit codes: 1 if a node did not answer; 2 if none did.";
+Exit codes: 0 success; 1 a node did not answer; 2 no node answered.";
 
 /// Defaults and examples of `kube`.
 pub const KUBE_EXAMPLES: &str = "\
-As `kubectl allocanary`, if the script kubectl-allocanary is on PATH. It asks the
-agents through the API server, by kubectl and with its rights: `top` needs get on
-pods/proxy, `why` and `lines` create on pods/exec in the agents' namespace.
+`kubectl allocanary` does the same, if the script kubectl-allocanary is on PATH.
+kubectl reaches the agents through the API server, with your rights. `top` needs
+the right to get pods/proxy in the agents' namespace. `why` and `lines` need the
+right to create pods/exec there.
 
 Examples:
   allocanary kube top                       all workloads
@@ -257,23 +259,25 @@ Examples:
   allocanary kube lines web-5d8f9 -n shop   the lines to paste
   allocanary kube debug web-5d8f9 -n shop   the commands, where no agent runs
 
-Exit codes: 1 if an agent did not answer, or no remedy has lines; 2 if none did.";
+Exit codes: 0 success; 1 an agent did not answer, or no remedy has lines; 2 no
+agent answered.";
 
 /// Defaults and examples of `try`.
 pub const TRY_EXAMPLES: &str = "\
-Default: the commands that give one replica the lines, to read and run; once a
-replica has them, the verdict. Nothing is changed by `try` itself. Replicas are
-compared at the same age: begin after a rollout, or wait as long as others run.
+Default: while no replica has the variables, `try` prints the commands that give
+them to one replica. It runs none of them. Once a replica has the variables,
+`try` prints the verdict. Replicas are compared at the same age. So begin after
+a rollout, or wait until the changed replica is half as old as the others.
 
 Examples:
   allocanary try deployment/web --env MALLOC_ARENA_MAX=2 http://10.0.0.1:9912
-      print the commands; again an hour later, the verdict
+      print the commands; the same line prints the verdict an hour later
   allocanary try deployment/web --env MALLOC_ARENA_MAX=2 --for 1h \\
-      --out-dir readings http://10.0.0.1:9912  read for an hour, keep it, judge
+      --out-dir readings http://10.0.0.1:9912  read for an hour, and judge
   allocanary try statefulset/db --env MALLOC_ARENA_MAX=2 --changed db-2 readings
-      judge what was read before
+      judge by the readings in this folder
 
-Exit codes: 1 if it is undecided; 2 if no node answers.";
+Exit codes: 0 a verdict, or the commands; 1 undecided; 2 no node answers.";
 
 /// Defaults and examples of `heap`.
 pub const HEAP_EXAMPLES: &str = "\
