@@ -129,17 +129,18 @@ is per study. A group refuses --workloads.";
 pub const RUN_EXAMPLES: &str = "\
 Defaults:
   Candidates: own system system:arena_max=1 jemalloc jemalloc:narenas=1
-  jemalloc:narenas=1,tcache=false mimalloc mimalloc:allow_thp=0; only those with
-  `own` where a program cannot be preloaded. 10 repeats, and a run timeout of
-  60s. One run before is not measured. A program with --ready or --load is a
-  service, and runs until it is stopped.
+  jemalloc:narenas=1,tcache=false mimalloc mimalloc:allow_thp=0. If no library
+  can be preloaded into the program, only candidates with `own` run.
+  10 repeats, and a run timeout of 60s. A first run is not measured.
+  A program with --ready or --load is a service. It runs until it is stopped.
 
 Examples:
   allocanary run -- python3 script.py
   allocanary run --candidates own jemalloc:narenas=1 -- ./service --once
   allocanary run --stdin input.json --repeats 20 -- jq .
   allocanary run --candidates own preload=/usr/lib/libtcmalloc.so.4 -- ./job
-  allocanary run --ready tcp:{port} --load 'redis-benchmark -p {port} -t get -q' \\
+  allocanary run --ready tcp:{port} \\
+    --load 'redis-benchmark -p {port} -t get -q' \\
     --metric 'throughput=([0-9.]+) requests' -- \\
     redis-server --port {port} --dir {dir} --save ''
   allocanary run --memory-limit 256MiB --cpu-limit 0.5 --tolerance wall=5% \\
@@ -149,8 +150,8 @@ Examples:
   allocanary run --write-for kubernetes -- python3 script.py
   allocanary compare main-out branch-out --gate peak_resident=5%
 
-Exit codes: 0 success; 1 a process failed; 2 the program could not run as it
-comes, or bad input; 130 interrupted: every process of the program is gone, and
+Exit codes: 0 success; 1 a process failed; 2 the unchanged program could not
+run, or bad input; 130 interrupted. Then no process of the program is left, and
 every finished row is saved.";
 
 /// Defaults and examples of `list`.
@@ -175,7 +176,8 @@ Examples:
 pub const COMPARE_EXAMPLES: &str = "\
 Examples:
   allocanary compare main.jsonl branch.jsonl
-  allocanary compare main.jsonl branch.jsonl --gate resident=5% --gate throughput=10%
+  allocanary compare main.jsonl branch.jsonl --gate resident=5% \\
+    --gate throughput=10%
   allocanary compare main.jsonl branch.jsonl --gate peak_resident=5% \\
     --gate peak_resident.p90=10%
 
@@ -196,8 +198,8 @@ A gate fails, with exit code 1, if
   five,
   - a side is not finished,
   - or a candidate is missing from NEW, or has more failed processes there.
-A gate on peak_resident is for the median run. One on peak_resident.p90 is for
-what 90 % of the runs stay within, and takes 36 repeats.";
+A gate on peak_resident compares the median runs. A gate on peak_resident.p90
+compares what 90 % of the runs stay within, and needs 36 repeats.";
 
 /// Defaults and examples of `doctor`.
 pub const DOCTOR_EXAMPLES: &str = "\
