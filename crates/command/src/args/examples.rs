@@ -344,14 +344,13 @@ Examples:
       the path alone, for a script
 
 Settings:
-  those of install! (`allocanary list settings`); per_cpu(N) is N for each CPU
-  of the container
-  tuned        the allocator's set for a small service; a setting beside it
-               replaces the set's.
-               It starts no thread: jemalloc's background_thread, part of
-               install!'s set, is not in it
+  Those of install! (`allocanary list settings`). per_cpu(N) means N for each
+  CPU of the container.
+  tuned        the allocator's set for a small service. A setting beside it
+               replaces the one of the set. It starts no thread, so it does not
+               have jemalloc's background_thread, which install!'s set has
   thread_idle=100ms
-               a thread that has waited that long gives back the memory that
+               a thread that has waited for 100 ms gives back the memory that
                it keeps";
 
 /// Defaults and examples of `tune`.
@@ -465,10 +464,10 @@ Examples:
 
 /// Defaults and examples of `who`.
 pub const WHO_EXAMPLES: &str = "\
-Defaults: when idle; if the trace has no mark `idle`, at the end of a recording
-that was ended from outside, else at the peak of live bytes. By function. A time
-such as 12s counts from the start, and in a trace of --window from the window's
-begin.
+Defaults: the moment is `idle`, if the trace has this mark. Else it is the end,
+if the recording was ended from outside, or else the peak of live bytes. Sites
+are functions. A time such as 12s counts from the start of the trace, or of its
+window.
 
 Examples:
   allocanary record -o traces --stack-sample all -- ./service
@@ -488,27 +487,25 @@ Examples:
   allocanary who service.trace --format flamegraph --sort requested \\
     --output who.svg
   allocanary who new.trace --against old.trace --gate site=5%
-  allocanary who 812                     who holds the heap of a process that is
-      profiled (`allocanary preload profile`), by samples: no stop, no restart
+  allocanary who 812
+      a running process with a profile (`allocanary preload profile`)
   allocanary who 812 --format pprof --output heap.pb.gz
 
 Columns:
-  pinned       free bytes of pages that live blocks of the site keep resident,
-               in equal parts with
-               the other sites that have blocks in the page
-  alone        those of the pages that it shares with no other site
-  short        blocks of the site that lived for a millisecond at most
-  a minute     (110 columns and more) how fast its live bytes grow, from the
-               mark `ready` (or
-               after the first quarter) until the end of the load (or the last
-               tenth)
-  grows        they grow for sure, by 1 % or more of all live bytes, and go on.
-               Not known of a
-               trace of --window, and of a start: less than 5 s without `ready`
+  pinned       free bytes in pages that have a live block. All sites with live
+               blocks in a page get equal shares
+  alone        the share of pinned in pages where only this site has live blocks
+  short        the share of its blocks that lived for at most 1 ms
+  a minute     how fast its live bytes grow, from the mark `ready` until the end
+               of the load. Without these marks, from the first quarter until
+               the last tenth. A terminal of 110 columns or more shows it
+  grows        its live bytes grow by 1 % or more of all live bytes, and do not
+               stop. Not known for a trace of --window, or for less than 5 s
+               without the mark `ready`
   no callers   the site's code has no unwinding tables: its stacks end there
-docs/who.md explains them.
+docs/who.md explains these words.
 
-Exit codes: 0 success; 1 the gate is broken; 2 the trace has no stacks, or bad
+Exit codes: 0 success; 1 a gate failed; 2 the trace has no stacks, or bad
 input.";
 
 /// Defaults and examples of `replay`.
