@@ -356,12 +356,14 @@ Settings:
 /// Defaults and examples of `tune`.
 pub const TUNE_EXAMPLES: &str = "\
 Defaults:
-  Workload server, 16 threads, 10 fresh rows for each finalist (--repeats), seed
-  1. Time budget: 5m, or twice what the first race and the least proof take if
-  that is more. Results go to a new folder, allocanary-out/tune-1 the first
-  time. Memory is resident memory when idle; of a program that ends its peak, of
-  a trace resident memory without files. A default limit whose metric is not
-  measured is left out, and a line says so.
+  Workload server, 16 threads, 10 new rows for each finalist (--repeats), seed 1.
+  Time budget: 5m, or twice the time of the first race and the smallest proof,
+  if that is more.
+  Results go to a new folder, allocanary-out/tune-1 the first time.
+  The memory that counts is resident memory when idle. For a program that ends,
+  it is the peak. For a trace, it is resident memory without files.
+  If the metric of a default limit is not measured, the limit is left out, and a
+  line says so.
 
 Examples:
   allocanary tune -- python3 script.py   a program that ends: its peak
@@ -379,10 +381,11 @@ Examples:
     --time-budget 2m
   allocanary tune --resume --out-dir allocanary-out/tune-1 -- python3 script.py
 
-\"Keep what you have\" is a result. Races only choose the finalists: every
-figure is of fresh rows. Exit codes: 0 success, also if nothing better was
-found; 2 the search could not run; 130 interrupted, and every finished row is
-saved.";
+\"Keep what you have\" is a result. Races choose the finalists, and all figures
+come from new rows of the finalists.
+
+Exit codes: 0 success, also if nothing better was found; 2 the search could not
+run; 130 interrupted, and every finished row is saved.";
 
 /// Defaults and examples of `completions`.
 pub const COMPLETIONS_EXAMPLES: &str = "\
@@ -401,8 +404,8 @@ Examples:
 /// Defaults and examples of `build`.
 pub const BUILD_EXAMPLES: &str = "\
 Defaults: each library is built once, with your cargo and C compiler, into the
-user's cache; a build takes some 30 s to 2 min. It is tried before it is kept:
-threads, a fork, alignment, its version.
+user's cache. A build takes 30 s to 2 min. Before a library is kept, a test
+checks threads, a fork, alignment and the version.
 
 Examples:
   allocanary build                  what can be built, and what has been
@@ -411,17 +414,18 @@ Examples:
       from crates that cargo has downloaded before
   allocanary build --prune          remove all
 
-Exit codes: 0 success; 2 no such version, or a build failed: its last lines are
-printed.";
+Exit codes: 0 success; 2 no such version, or the build failed. Then its last
+lines are printed.";
 
 /// Defaults and examples of `record`.
 pub const RECORD_EXAMPLES: &str = "\
 Environment, for a program that is started in another way:
-  LD_PRELOAD=/path/to/preload-record ALLOCANARY_RECORD=/folder PROGRAM Its
-  bounds: ALLOCANARY_RECORD_MAX=bytes, ALLOCANARY_RECORD_WINDOW=milliseconds.
-  ALLOCANARY_RECORD_SAMPLE=N records one block in N.
-  ALLOCANARY_RECORD_STACK_SAMPLE=N records the stack of one allocation in N; 1
-  is all, and 0, the default, none.
+  LD_PRELOAD=/path/to/preload-record ALLOCANARY_RECORD=/folder PROGRAM
+  ALLOCANARY_RECORD_MAX=BYTES        the largest trace
+  ALLOCANARY_RECORD_WINDOW=MS        the length of a window, in milliseconds
+  ALLOCANARY_RECORD_SAMPLE=N         record one block of N
+  ALLOCANARY_RECORD_STACK_SAMPLE=N   record the stack of one allocation of N.
+                                     1 is all, and 0, the default, is none
 
 Examples:
   allocanary record -o traces -- ./service   until it ends; Ctrl-C ends it
@@ -432,11 +436,10 @@ Examples:
       a [program] table, as `run` takes it
   allocanary record --window 60s -- ./service   the last minute of a long run
   allocanary record --window 60s --stack-sample all -- ./service
-      and where its blocks were allocated, for `who`; Ctrl-C or SIGTERM: memory
-      is read, then it ends
+      also the stacks, for `who`. After Ctrl-C or SIGTERM the command reads the
+      memory, and then ends the program
   allocanary record --stack-sample 1/10 -- ./service
-      the stack of one allocation in ten: a program that does little else than
-      allocate is slowed down less
+      the stack of one allocation in ten, which slows the program down less
   allocanary record --stack-sample off -- ./service   no stacks, for replays
   allocanary record --verify --candidates system mimalloc -- ./batch-job
       is a replay like the program?
@@ -519,11 +522,15 @@ Examples:
   allocanary replay service.trace --pace 1   keep idle gaps: decay acts by time
 
 The figures are anonymous and peak_anonymous: resident memory that no file
-backs, when idle and at its most. It is mostly the allocator's; the replay's own
-part is small (METHOD.md). The first replay writes .NAME.HASH.replay next to the
-trace, 16 bytes for each call. Later ones read it. It can be deleted. Where that
-folder cannot be written, it is in ~/.cache/allocanary. A study can use the
-trace as well: --workloads replay:trace=/path/to/service.trace,pace=1";
+backs, when idle and at its highest. Most of it is the allocator's, and a small
+part is the replay's (METHOD.md).
+
+The first replay writes the file .NAME.HASH.replay next to the trace, 16 bytes
+for each call. Later replays read this file. You can delete it. If that folder
+cannot be written, the file is in ~/.cache/allocanary.
+
+A study can use the trace as well:
+--workloads replay:trace=/path/to/service.trace,pace=1";
 
 #[cfg(test)]
 mod tests {
