@@ -231,7 +231,7 @@ Examples:
   allocanary node --listen 0.0.0.0:9912 --kubelet https://127.0.0.1:10250/pods
       with the names of pods
   allocanary node --listen 127.0.0.1:9912 --profiles
-      profiles for: go tool pprof 'http://127.0.0.1:9912/debug/pprof/heap?pid=4'
+      also profiles, for `go tool pprof` (docs/fleet.md)
 
 Exit codes: 0 success; 2 the port is taken, or --once cannot ask the kubelet.";
 
@@ -356,7 +356,8 @@ Settings:
 /// Defaults and examples of `tune`.
 pub const TUNE_EXAMPLES: &str = "\
 Defaults:
-  Workload server, 16 threads, 10 new rows for each finalist (--repeats), seed 1.
+  Workload server, 16 threads, seed 1, 10 new rows for each finalist
+  (--repeats).
   Time budget: 5m, or twice the time of the first race and the smallest proof,
   if that is more.
   Results go to a new folder, allocanary-out/tune-1 the first time.
@@ -542,6 +543,41 @@ mod tests {
         let keys = allocanary_text::parts::PARTS.map(|part| part.key());
         for key in keys.into_iter().chain(["resident", "overhead", "outside"]) {
             assert!(GLOSSARY.contains(&format!("\n  {key:<13} ")), "{key}");
+        }
+    }
+
+    /// clap breaks a wider line anywhere, and a test of what it prints cannot see that.
+    #[test]
+    fn no_text_is_wider_than_80_columns() {
+        const ALL: &[&str] = &[
+            OVERVIEW,
+            EXAMPLES,
+            GLOSSARY,
+            GLOSSARY_EXAMPLES,
+            STUDY_EXAMPLES,
+            RUN_EXAMPLES,
+            LIST_EXAMPLES,
+            REPORT_EXAMPLES,
+            COMPARE_EXAMPLES,
+            DOCTOR_EXAMPLES,
+            NODE_EXAMPLES,
+            FLEET_EXAMPLES,
+            KUBE_EXAMPLES,
+            TRY_EXAMPLES,
+            HEAP_EXAMPLES,
+            GIVE_BACK_EXAMPLES,
+            PRELOAD_EXAMPLES,
+            TUNE_EXAMPLES,
+            COMPLETIONS_EXAMPLES,
+            MAN_EXAMPLES,
+            BUILD_EXAMPLES,
+            RECORD_EXAMPLES,
+            TRACE_EXAMPLES,
+            WHO_EXAMPLES,
+            REPLAY_EXAMPLES,
+        ];
+        for line in ALL.iter().flat_map(|text| text.lines()) {
+            assert!(line.chars().count() <= 80, "{line}");
         }
     }
 
