@@ -8,38 +8,40 @@ use clap::{Args, ValueHint};
 /// Flags of `node`.
 #[derive(Args, Clone, Default)]
 pub struct NodeFlags {
-    /// Serve /metrics, /report and /report.json here.
+    /// The address at which the agent serves /metrics, /report and /report.json.
     #[arg(long, value_name = "ADDRESS:PORT", required_unless_present = "once")]
     pub listen: Option<SocketAddr>,
-    /// Read every process once, print the metrics, and end [default: run until it is ended].
+    /// Read every process once, print the metrics, and end [default: run until stopped].
     #[arg(long, conflicts_with = "listen")]
     pub once: bool,
     /// Print the report as JSON in place of the metrics [default: off].
     #[arg(long, requires = "once")]
     pub json: bool,
-    /// Ask this kubelet for the names of pods, such as https://10.0.0.1:10250/pods [default: UIDs alone].
+    /// Ask this kubelet for the names of pods, such as https://10.0.0.1:10250/pods [default: pods have UIDs].
     #[arg(long, value_name = "URL", value_hint = ValueHint::Url)]
     pub kubelet: Option<String>,
-    /// The authority that has signed the kubelet's certificate [default: that of the cluster, from the pod's service account].
+    /// The authority that has signed the kubelet's certificate [default: the cluster's, from the pod's service account].
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "kubelet", conflicts_with = "kubelet_unverified")]
     pub kubelet_authority: Option<PathBuf>,
-    /// Do not check the kubelet's certificate: most kubelets have one that nobody has signed [default: it is checked].
+    /// Do not check the kubelet's certificate: many kubelets have one that no authority has signed. Whoever answers gets the token [default:
+    /// check it].
     #[arg(long, requires = "kubelet")]
     pub kubelet_unverified: bool,
-    /// Also answer GET /debug/pprof/heap?pid=N with the profile of a process that has one: names of functions and sizes, to whoever asks
-    /// [default: off].
+    /// Also serve the profile of a process that has one, at /debug/pprof/heap?pid=N: names of functions and sizes, for everybody who reaches
+    /// the port [default: off].
     #[arg(long, conflicts_with = "once")]
     pub profiles: bool,
-    /// Also send the metrics to this receiver of OTLP after each count, such as http://127.0.0.1:4318; /v1/metrics is appended [default: none].
+    /// Also send the metrics to this receiver of OTLP after each count, such as http://127.0.0.1:4318. The agent appends /v1/metrics [default:
+    /// none].
     #[arg(long, value_name = "URL", value_hint = ValueHint::Url, conflicts_with = "once")]
     pub otlp: Option<String>,
     /// The name of this node [default: NODE_NAME, or the host's name].
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// How often all processes are counted [default: 60s].
+    /// The time between two counts of all processes [default: 60s].
     #[arg(long, value_name = "TIME")]
     pub every: Option<String>,
-    /// The CPU time that may be used, in percent of one core [default: 1].
+    /// The CPU time that the agent may use, in percent of one core [default: 1].
     #[arg(long, value_name = "PERCENT", default_value_t = 1.0, hide_default_value = true)]
     pub cpu_percent: f64,
 }
@@ -53,7 +55,7 @@ pub struct FleetFlags {
     /// Print JSON, for a script [default: off].
     #[arg(long)]
     pub json: bool,
-    /// The price of one GiB for a month, to tell what is saved at most [default: none].
+    /// The price of one GiB for a month: the answer then has the most that can be saved [default: none].
     #[arg(long, value_name = "PRICE")]
     pub price: Option<f64>,
     /// Also write a page with a map (*.html), or the JSON (*.json) [default: none].

@@ -14,7 +14,7 @@ pub struct KubeFlags {
     /// The pod's namespace [default: that of the context].
     #[arg(long, short, value_name = "NAMESPACE")]
     pub namespace: Option<String>,
-    /// The container of the pod [default: the one with the most memory; of `debug`, which cannot know that, the first].
+    /// The container of the pod [default: the one with the most memory; for `debug`, the first].
     #[arg(long, short, value_name = "CONTAINER")]
     pub container: Option<String>,
     /// The context of kubectl [default: the current one].
@@ -26,7 +26,7 @@ pub struct KubeFlags {
     /// The price of one GiB for a month, for `top` [default: none].
     #[arg(long, value_name = "PRICE")]
     pub price: Option<f64>,
-    /// The image for `debug`: one that you have built [default: allocanary:VERSION].
+    /// The image for `debug`, which you have built [default: allocanary:VERSION].
     #[arg(long, value_name = "IMAGE")]
     pub image: Option<String>,
 }
@@ -34,11 +34,11 @@ pub struct KubeFlags {
 /// What `kube` does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum KubeAction {
-    /// All workloads, by what allocators keep: the table of `fleet`.
+    /// The table of `fleet`: all workloads, and what their allocators keep.
     Top,
-    /// What the memory of a pod is, and what to do: read by the agent of its node.
+    /// What the memory of a pod is, and what to do. The agent of its node reads it.
     Why,
-    /// The lines to paste for a pod, and nothing else.
+    /// Only the lines to paste for a pod.
     Lines,
     /// The commands that read a pod on a node without an agent.
     Debug,

@@ -16,7 +16,8 @@ pub struct TryFlags {
     /// The variables that one replica gets, such as "MALLOC_ARENA_MAX=2 A='b c'".
     #[arg(long, value_name = "VARIABLES")]
     pub env: String,
-    /// The pod that has the variables; may be given several times [default: the canary's pod, or those in which they are in force].
+    /// The pod that has the variables; may be given several times [default: the pod of NAME-allocanary, or those in which the variables are in
+    /// force].
     #[arg(long, value_name = "POD")]
     pub changed: Vec<String>,
     /// Read the agents for this long, before the verdict [default: once].
@@ -25,7 +26,7 @@ pub struct TryFlags {
     /// The time between two readings [default: 60s].
     #[arg(long, value_name = "TIME", requires = "time")]
     pub every: Option<String>,
-    /// Keep the readings of this workload as files in this folder [default: none are kept].
+    /// Keep the readings of this workload as files in this folder [default: keep none].
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     pub out_dir: Option<PathBuf>,
     /// Differences below this percentage count as equal [default: 5].
