@@ -10,19 +10,19 @@ pub struct GiveBackFlags {
     /// A process ID, or the name of a process or of its executable.
     #[arg(value_name = "PROCESS")]
     pub process: String,
-    /// Also all its children, as a service that forks workers has them; asks once [default: one process].
+    /// Also call in all its children; the command asks once [default: one process].
     #[arg(long, conflicts_with_all = ["every", "settings"])]
     pub tree: bool,
-    /// Make all checks and print what would be given back, and by which thread; call nothing [default: ask, and call].
+    /// Make all checks, and print how much can go and which thread would call. Call nothing [default: ask, and call].
     #[arg(long, conflicts_with_all = ["yes", "every", "log"])]
     pub dry_run: bool,
     /// Do not ask [default: ask on a terminal; without one this flag is needed].
     #[arg(long)]
     pub yes: bool,
-    /// Take the call back if it waits so long for a lock of the allocator (glibc); leave it alone (others).
+    /// How long the call may wait for a lock of the allocator. Then the command takes it back (glibc), or lets it wait (others).
     #[arg(long, value_name = "TIME", default_value = "10s")]
     pub lock_timeout: String,
-    /// Do it although memory of the heap is in swap, which the call would bring back [default: refuse].
+    /// Call also if a part of the heap is in swap; the call would bring it back into memory [default: refuse].
     #[arg(long)]
     pub swapped: bool,
     /// Do it again and again, such as 10m, until the process ends; leaves longer time-outs alone [default: once].
