@@ -9,38 +9,38 @@ use super::output::OutputFlags;
 /// Flags of `who`.
 #[derive(Args, Clone, Default)]
 pub struct WhoFlags {
-    /// A trace with stacks, or the number of a process that is profiled.
+    /// A trace with stacks, or the ID of a process that has a profile.
     ///
-    /// A trace is of `allocanary record`; for --by thread one without stacks will do. A number is always a process: name a trace `1` as ./1. A process is profiled under `allocanary preload profile`, or
-    /// with the preloads' setting profile=512KiB.
+    /// `allocanary record` makes traces. --by thread needs no stacks. A number is always a process: write ./1 for a trace with the name 1. A
+    /// process has a profile if it runs under `allocanary preload profile`, or with the preloads' setting profile=512KiB.
     #[arg(value_name = "TRACE|PID", value_hint = ValueHint::FilePath)]
     pub trace: PathBuf,
-    /// When: peak, idle, end, or a time after the start (of a window: after its begin), such as 12s [default: idle; without that mark the
-    /// end of a recording that was ended from outside, else peak].
+    /// When: peak, idle, end, or a time after the start, such as 12s [default: idle if the trace has this mark, else end or peak; see
+    /// Defaults].
     #[arg(long, value_name = "MOMENT")]
     pub at: Option<String>,
     /// What a site is.
     #[arg(long, value_name = "WHAT", default_value = "function", value_parser = ["function", "line", "module", "thread"])]
     pub by: String,
-    /// Replay the trace under this allocator as well, and say whose blocks pin pages there: own, or any candidate of `replay`.
+    /// Also replay the trace under this allocator, and show whose blocks pin pages there: own, or any candidate of `replay`.
     #[arg(long, value_name = "CANDIDATE", conflicts_with = "format")]
     pub under: Option<String>,
-    /// Replay the trace with the blocks of this site elsewhere, and say what the heap keeps less: its name in the table, or a part of it. Needs a
-    /// trace with --stack-sample all [default: under own; 15 replays, five each way].
+    /// Replay the trace with the blocks of this site elsewhere, and show how much less the heap keeps. SITE is its name in the table, or a part
+    /// of it. Needs a trace with --stack-sample all [default: under own; 15 replays, five each way].
     #[arg(long, value_name = "SITE", conflicts_with_all = ["format", "against", "top"])]
     pub what_if: Option<String>,
-    /// Print who calls this site, as a tree with the bytes of each branch: its name in the table, or a part of it.
+    /// Print who calls this site, as a tree with the bytes of each branch. SITE is its name in the table, or a part of it.
     #[arg(long, value_name = "SITE", conflicts_with_all = ["against", "what_if", "under", "top"])]
     pub callers: Option<String>,
-    /// Pass over this function as well; its caller is the site then. The whole name of a function, or of a program or library; * is any text.
-    /// May be given several times.
+    /// Do not count this function as a site: its caller is the site. PATTERN is the whole name of a function, a program or a library, and * is
+    /// any text. May be given several times.
     #[arg(long, value_name = "PATTERN")]
     pub skip: Vec<String>,
-    /// Pass over nothing but the allocator and the recorder: the site is the function that called malloc.
+    /// Count each function that called malloc as a site, even if it only passes requests on.
     #[arg(long)]
     pub no_fold: bool,
-    /// By what sites are sorted, and which bytes --format collapsed and flamegraph show: pinned, requested, allocated, or grows [default: pinned;
-    /// where less than a tenth of the heap is pinned: requested].
+    /// By what sites are sorted, and which bytes --format collapsed and flamegraph show: pinned, requested, allocated, or grows [default: pinned,
+    /// or requested if less than a tenth of the heap is pinned].
     #[arg(long, value_name = "WHAT", value_parser = ["pinned", "requested", "allocated", "grows"], conflicts_with_all = ["against", "what_if"])]
     pub sort: Option<String>,
     /// Sites that are shown [default: 15; --json: all].
@@ -49,7 +49,7 @@ pub struct WhoFlags {
     /// Compare with an earlier trace, or with what `who --json` printed of it.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["format", "under"])]
     pub against: Option<PathBuf>,
-    /// Fail if a site holds more than in the earlier trace, by more than PERCENT of the heap then: site=5% [default: none].
+    /// Fail if a site holds more than in the earlier trace, and the difference is more than PERCENT of the earlier heap: site=5% [default: none].
     #[arg(long, value_name = "site=PERCENT", requires = "against")]
     pub gate: Option<String>,
     /// What is printed.
