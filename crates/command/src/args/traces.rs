@@ -16,10 +16,10 @@ pub struct RecordFlags {
     /// Folder for the traces, one for each program that a process executes [default: allocanary-out/record-1 and so on].
     #[arg(short, long, value_name = "FOLDER")]
     pub out_dir: Option<PathBuf>,
-    /// Largest size of a trace; then recording stops and the program runs on. A window becomes shorter instead.
+    /// Largest size of a trace. Then recording stops, and the program continues. With --window, the window becomes shorter instead.
     #[arg(long, value_name = "SIZE", default_value = "1GiB")]
     pub max_size: String,
-    /// Keep the last TIME only, such as 60s, in a file of bounded size [default: all].
+    /// Keep only the last TIME, such as 60s, in a file of limited size [default: all].
     #[arg(long, value_name = "TIME")]
     pub window: Option<String>,
     /// Record all blocks, or one in N (1/N), chosen by its address: all, 1/16.
@@ -27,13 +27,13 @@ pub struct RecordFlags {
     pub sample: String,
     /// Record the stack of all allocations, of one in N (1/N), or of none: all, 1/10, off [default: all; with --window: off].
     ///
-    /// Stacks and a window: `allocanary who` on the last seconds of a service.
+    /// With stacks and a window, `allocanary who` shows the last seconds of a service.
     #[arg(long, value_name = "PART")]
     pub stack_sample: Option<String>,
-    /// Record a process that runs already, from now on: blocks from before are not in the trace.
+    /// Record a process that runs already. Blocks from before are not in the trace.
     ///
-    /// One of its threads opens the recorder, and calls go through it until the end of --for or Ctrl-C. The library stays in the process
-    /// then, and does nothing.
+    /// One of its threads loads the recorder's library. All calls go through it until the end of --for or Ctrl-C. Then the library stays in
+    /// the process, and does nothing.
     #[arg(long, value_name = "PID", conflicts_with_all = ["window", "verify", "file", "program"])]
     pub attach: Option<u32>,
     /// How long --attach records [default: until Ctrl-C].
@@ -51,12 +51,12 @@ pub struct RecordFlags {
     /// Repeats of --verify: runs of the program, and of the replay, per candidate [default: 5].
     #[arg(long, value_name = "N", requires = "verify")]
     pub repeats: Option<u32>,
-    /// Recordings of --verify: each is replayed. A program whose threads take turns otherwise in each run needs several.
+    /// Recordings of --verify. Each is replayed. If the threads of the program run in another order each time, several are needed.
     #[arg(long, value_name = "N", default_value_t = 1, requires = "verify", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub recordings: u32,
     /// A TOML file with a [program] table; flags replace its values.
     ///
-    /// Its candidates, repeats, emulate_cpus and seed are for --verify. Its metrics are not read: memory alone is compared.
+    /// Its candidates, repeats, emulate_cpus and seed are for --verify. Its metrics are not read: only memory is compared.
     #[arg(long = "program", value_name = "FILE")]
     pub file: Option<PathBuf>,
     /// How the program is started, loaded and stopped.

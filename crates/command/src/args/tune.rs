@@ -17,12 +17,9 @@ const OWN: [(&str, &str); 6] = [
     ("repeats", "Fresh rows for each finalist [default: 10]"),
     (
         "settle",
-        "Time for which a service or a replay is idle before its memory is read [default: 5s; of a replay 50ms]",
+        "Time for which a service or a replay is idle before its memory is read [default: 5s; 50ms for a replay]",
     ),
-    (
-        "time_budget",
-        "Time budget (90s, 10m) [default: 5m, or twice what the first race and the least proof take if that is more]",
-    ),
+    ("time_budget", "Time budget (90s, 10m) [default: 5m, or more if the search needs it; see Defaults]"),
 ];
 
 /// Flags of `tune`.
@@ -34,10 +31,10 @@ pub struct TuneFlags {
     /// A program stands after `--`.
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub file: Option<PathBuf>,
-    /// What shall be less: memory, cpu or p99.
+    /// What should become less: memory, cpu or p99.
     #[arg(long, value_name = "OBJECTIVE", default_value = "memory")]
     pub objective: String,
-    /// What may get worse, and by how much [default: throughput=5%,p99=20%; of a program that ends wall=5%,cpu=20%].
+    /// What may get worse, and by how much [default: throughput=5%,p99=20%; wall=5%,cpu=20% for a program that ends].
     ///
     /// A list that you give replaces the default: metrics that it does not name are not limited.
     #[arg(long, value_name = "METRIC=PERCENT", value_delimiter = ',')]
@@ -47,7 +44,7 @@ pub struct TuneFlags {
     pub candidates: Option<Vec<String>>,
     /// What you have now, such as jemalloc:narenas=2.
     ///
-    /// Default: of a program what it brings (own), of a trace system, otherwise this command's allocator.
+    /// Default: for a program its allocator (own), for a trace system, otherwise this command's allocator.
     #[arg(long, value_name = "CANDIDATE")]
     pub present: Option<String>,
     /// The program.
