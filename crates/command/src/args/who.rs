@@ -29,7 +29,7 @@ pub struct WhoFlags {
     /// of it. Needs a trace with --stack-sample all [default: under own; 15 replays, five each way].
     #[arg(long, value_name = "SITE", conflicts_with_all = ["format", "against", "top"])]
     pub what_if: Option<String>,
-    /// Print who calls this site, as a tree with the bytes of each branch. SITE is its name in the table, or a part of it.
+    /// Print who calls this site, as a tree with the bytes of each branch. SITE is (a part of) its name in the table.
     #[arg(long, value_name = "SITE", conflicts_with_all = ["against", "what_if", "under", "top"])]
     pub callers: Option<String>,
     /// Do not count this function as a site: its caller is the site. PATTERN is the whole name of a function, a program or a library, and * is
