@@ -55,7 +55,7 @@ static ALL: &[Verb] = &[
     verb!(
         "heap",
         Look,
-        "Take the memory of a running process apart",
+        "Show all parts of the memory of a running process",
         ["contents", "tree", "save", "to"],
         HEAP_EXAMPLES,
         HeapFlags,
@@ -73,7 +73,7 @@ static ALL: &[Verb] = &[
     verb!(
         "who",
         Look,
-        "Name the call sites whose blocks are live, or pin pages",
+        "Name the functions that hold the memory, or pin pages",
         ["sort", "callers", "against"],
         WHO_EXAMPLES,
         WhoFlags,
@@ -82,7 +82,7 @@ static ALL: &[Verb] = &[
     verb!(
         "node",
         More,
-        "Run the agent of a node: what allocators keep, as metrics",
+        "Run the agent of a node, which exports metrics",
         ["listen", "once", "kubelet"],
         NODE_EXAMPLES,
         NodeFlags,
@@ -91,7 +91,7 @@ static ALL: &[Verb] = &[
     verb!(
         "fleet",
         More,
-        "Put the reports of many nodes into one table",
+        "Show the reports of many nodes in one table",
         ["json", "price", "to"],
         FLEET_EXAMPLES,
         FleetFlags,
@@ -100,7 +100,7 @@ static ALL: &[Verb] = &[
     verb!(
         "try",
         More,
-        "Give one replica other settings, and judge it against the others",
+        "Give one replica other settings, and compare it with the others",
         ["env", "out_dir"],
         TRY_EXAMPLES,
         TryFlags,
@@ -109,7 +109,7 @@ static ALL: &[Verb] = &[
     verb!(
         "kube",
         More,
-        "Ask the agents of a cluster by kubectl: kubectl allocanary",
+        "Ask the agents of a cluster, as `kubectl allocanary`",
         ["namespace", "container"],
         KUBE_EXAMPLES,
         KubeFlags,
@@ -127,7 +127,7 @@ static ALL: &[Verb] = &[
     verb!(
         "tune",
         Measure,
-        "Find the best settings, prove them, and print the lines",
+        "Find the best settings, measure them, and print the lines",
         ["time_budget"],
         TUNE_EXAMPLES,
         TuneFlags,
@@ -136,7 +136,7 @@ static ALL: &[Verb] = &[
     verb!(
         "study",
         Measure,
-        "Compare allocators under a workload of ours",
+        "Compare allocators under a built-in workload",
         ["candidates", "plan"],
         STUDY_EXAMPLES,
         StudyRunFlags,
@@ -181,7 +181,7 @@ static ALL: &[Verb] = &[
     verb!(
         "give-back",
         Ship,
-        "Have a running process give free memory back",
+        "Give free memory of a running process back to the system",
         ["dry_run", "yes", "every"],
         GIVE_BACK_EXAMPLES,
         GiveBackFlags,
@@ -190,7 +190,7 @@ static ALL: &[Verb] = &[
     verb!(
         "preload",
         Ship,
-        "Print the lines that bring an allocator into a program",
+        "Print the lines that put an allocator into a program",
         ["settings"],
         PRELOAD_EXAMPLES,
         PreloadFlags,

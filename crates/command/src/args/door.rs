@@ -12,10 +12,10 @@ pub struct DoorFlags {
     /// A process ID, or the name of a process or of its executable. `name:WORD` is a process with the name of a verb.
     #[arg(value_name = "PROCESS")]
     pub process: Option<String>,
-    /// A program that does not run yet: which verb answers what, with its command filled in. Nothing is started.
+    /// A program that does not run yet. The command shows which verb answers what, with this program filled in, and starts nothing.
     #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["process", "tree", "to"])]
     pub command: Vec<String>,
-    /// Read the process and all its children, as a service that forks workers has them [default: one process].
+    /// Read the process and all its children, such as forked workers [default: one process].
     #[arg(long, requires = "process", conflicts_with = "to")]
     pub tree: bool,
     /// What is printed.
