@@ -267,7 +267,7 @@ static ALL: &[Verb] = &[
     max_term_width = 80,
     args_conflicts_with_subcommands = true,
     override_usage = "allocanary PROCESS        what its memory is, and what to do\n       \
-    allocanary -- COMMAND     which verb answers what, of a program to start\n       allocanary VERB ..."
+    allocanary -- COMMAND     for a program to start: which verb to use\n       allocanary VERB ..."
 )]
 struct Line {
     #[command(flatten)]

@@ -5,7 +5,7 @@ pub const OVERVIEW: &str = "\
 allocanary PROCESS                what its memory is, and what to do
 allocanary heap PROCESS           all parts of it; --contents: objects and leaks
 allocanary give-back PROCESS      free memory goes back, without a restart
-allocanary -- COMMAND             which verb answers what, of a program to start
+allocanary -- COMMAND             for a program to start: which verb to use
 allocanary run -- COMMAND         your program under each allocator, compared
 allocanary tune -- COMMAND        the best settings for it, measured, to paste
 allocanary record -- COMMAND      its allocations, for `who` and `replay`
