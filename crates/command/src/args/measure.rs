@@ -108,10 +108,10 @@ pub struct RunFlags {
     /// Extra folder to search for cells first; may be repeated.
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     pub cells: Vec<PathBuf>,
-    /// Write the files that bring the answer to a place: kubernetes, docker, systemd or rust [default: none].
+    /// Write the files that apply the answer: kubernetes, docker, systemd or rust [default: none].
     ///
     /// They are in a folder of that name below the results: a patch and an image for an init container, a layer, a drop-in of a
-    /// unit, or lines of Rust; with the stripped library, if it needs one.
+    /// unit, or lines of Rust. If the answer needs a library, the stripped library is there too.
     #[arg(long, value_name = "PLACE", value_parser = values::place())]
     pub write_for: Option<DeployTarget>,
 }
@@ -126,7 +126,7 @@ impl RunFlags {
 /// Where rows are written without a folder: a flag of the verbs whose rows are enough.
 #[derive(Args, Clone, Default)]
 pub struct RowsFlags {
-    /// Write the rows alone, to a file (*.jsonl), or to standard output (-) [default: a folder, see --out-dir].
+    /// Write only the rows, to a file (*.jsonl), or to standard output (-) [default: a folder, see --out-dir].
     #[arg(long = "output", value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "out_dir")]
     rows: Option<String>,
 }

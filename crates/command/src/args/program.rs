@@ -122,7 +122,7 @@ pub struct ProgramStudyFlags {
     pub program: ProgramFlags,
     /// Allocators with settings, such as own system:arena_max=1 jemalloc:narenas=1 [default: eight].
     ///
-    /// `own` is the program as it comes, and own:KEY=VALUE a setting of the allocator that it brings. `system`, `jemalloc`
+    /// `own` is the unchanged program, and own:KEY=VALUE changes a setting of its allocator. `system`, `jemalloc`
     /// and `mimalloc` are preloaded. `preload=/path/lib.so,env.NAME=VALUE` is any other library. The first candidate is the
     /// baseline.
     #[arg(long, value_name = "CANDIDATE", num_args = 1..)]

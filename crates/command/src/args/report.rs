@@ -15,10 +15,10 @@ pub struct ReportFlags {
     /// and json.
     #[arg(required = true, value_name = "ROWS", value_hint = ValueHint::AnyPath)]
     pub rows: Vec<PathBuf>,
-    /// Format of the report: table, markdown, csv, html or json [default: as the ending of --output says (.html, .md, .csv, .json), else table].
+    /// Format of the report: table, markdown, csv, html or json [default: by the ending of --output (.html, .md, .csv, .json), else table].
     #[arg(long, value_name = "FORMAT", value_parser = values::formats(), hide_possible_values = true)]
     pub format: Option<String>,
-    /// File to write the report to [default: standard output; for a trace's page next to the trace].
+    /// File to write the report to [default: standard output; a trace's page goes next to the trace].
     #[arg(long = "output", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub to: Option<PathBuf>,
     /// The columns of a table: metrics, or all [default: those that decide; all if the terminal has 120 columns].
