@@ -5,10 +5,9 @@
     docs/pictures/make.py threads PAGE.html     of `allocanary report STUDY --output PAGE.html`: resident memory by threads
     docs/pictures/make.py trace PAGE.html       of `allocanary report TRACE --output PAGE.html`: live bytes and resident memory
     docs/pictures/make.py contents PAGE.html    of `allocanary heap PID --contents --output PAGE.html`: who holds which kinds
-    docs/pictures/make.py fleet PAGE.html       of `allocanary fleet NODE --output PAGE.html`: all workloads, by part
 
 reading.png: the process of `examples/door/up.sh cpp_arenas`. threads.png: the study of `allocanary study`. trace.png: the trace of
-redis-server of docs/who.md. contents.png: the first example of docs/contents.md. fleet.png: `examples/fleet/shop.py`. Needs chromium.
+redis-server of docs/who.md. contents.png: the first example of docs/contents.md. Needs chromium.
 """
 import re
 import subprocess

@@ -5,7 +5,7 @@ Usage: examples/fleet/shop.py [COMMAND [SECONDS [FLAGS of fleet]]]   (as root, w
 
 Three deployments run in control groups as a kubelet names them, and a fake kubelet tells their names: `web` is three replicas of a
 Python service with eight threads, `cache` is a redis in which nine of ten keys were deleted, and `api` is a Java service. The agent reads
-them for SECONDS (240) before its report is shown. It sees only these processes and this script, in a PID namespace.
+them for SECONDS (540) before its report is shown. It sees only these processes and this script, in a PID namespace.
 """
 import importlib.util, os, socket, subprocess, sys, time
 
@@ -19,7 +19,7 @@ spec = importlib.util.spec_from_file_location("trial", os.path.join(HERE, "try.p
 trial = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(trial)
 
-SECONDS = float(sys.argv[2]) if len(sys.argv) > 2 else 240
+SECONDS = float(sys.argv[2]) if len(sys.argv) > 2 else 540
 
 def forget(port):
     """Fills a redis and deletes nine of ten keys."""
