@@ -24,38 +24,36 @@ pub struct HeapFlags {
     /// Read again and again, such as 5s, until the process ends: a line each time [default: once].
     #[arg(long, value_name = "TIME", conflicts_with = "tree")]
     pub every: Option<String>,
-    /// Stop the process while it is read, for about half a second for each GiB [default: it runs on].
+    /// Stop the process while it is read, for about half a second for each GiB [default: do not stop it].
     #[arg(long, conflicts_with_all = ["tree", "all"])]
     pub freeze: bool,
-    /// Also read how many processes have each page (PSS), and what is lazily freed. The process's `mmap`, `munmap` and `brk` wait meanwhile:
-    /// up to 0.4 s for each GiB that is resident [default: not read; --tree as root reads how many have a page, without such a wait].
+    /// Also read how many processes have each page (PSS), and what is lazily freed. Meanwhile `mmap`, `munmap` and `brk` of the process wait, up to
+    /// 0.4 s for each resident GiB [default: not read; --tree as root reads how many have a page, without such a wait].
     #[arg(long, conflicts_with = "core")]
     pub exact_shares: bool,
-    /// Say what the heap contains in place of its parts: kinds of objects, who holds them, and what is leaked (docs/contents.md)
-    /// [default: the parts].
+    /// Show what the heap contains: kinds of objects, who holds them, and what is leaked (docs/contents.md) [default: show the parts].
     #[arg(long, conflicts_with_all = ["tree", "all", "every", "short", "exact_shares"])]
     pub contents: bool,
-    /// Memory of the process that --contents may copy. Of a process that has more, a sample tells the kinds, and leaks and holders are not told
-    /// [default: 2GiB].
+    /// Memory of the process that --contents may copy. For a larger process the output has only the kinds, by a sample [default: 2GiB].
     #[arg(long, value_name = "SIZE", requires = "contents")]
     pub copy_limit: Option<String>,
-    /// With --contents: also show texts that are there more than once, and those of leaked blocks. They may be secrets [default: off].
+    /// With --contents: also show texts that occur more than once, and those of leaked blocks. They may be secrets [default: off].
     #[arg(long, requires = "contents")]
     pub texts: bool,
-    /// With --contents: say who points to the block at this address, on which path it is held, and what it retains [default: none].
+    /// With --contents: show who points to the block at this address, the path from its holder, and what it retains [default: none].
     #[arg(long, value_name = "ADDRESS", requires = "contents")]
     pub to_address: Option<String>,
-    /// With --contents: the same for the few blocks of a kind that retain most; the kind, or a part of its name [default: none].
+    /// With --contents: show this for the five blocks of a kind that retain most. NAME is the kind, or a part of its name [default: none].
     #[arg(long, value_name = "NAME", requires = "contents", conflicts_with = "to_address")]
     pub kind: Option<String>,
-    /// With --contents: say where leaked blocks were allocated, by a trace of the process that `allocanary record --stack-sample all` writes [default: none].
+    /// With --contents: show where leaked blocks were allocated, by a trace of the process that `allocanary record --stack-sample all` writes [default: none].
     #[arg(long, value_name = "FILE", requires = "contents", value_hint = ValueHint::FilePath)]
     pub trace: Option<PathBuf>,
-    /// Time for each process, or for the core: a heap that is not read by then is not divided, and that is told. With --contents it is processor time
-    /// [default: 30s].
+    /// Time for each process, or for the core. If it is not enough, the heap is not analysed, and the output says so. With --contents it is CPU
+    /// time [default: 30s].
     #[arg(long, value_name = "TIME")]
     pub timeout: Option<String>,
-    /// Memory that reading may take, such as 1GiB: a process that needs more is not divided, and that is told
+    /// Memory that the reader may take, such as 1GiB. If it is not enough, the heap is not analysed, and the output says so
     /// [default: 256MiB; with --contents also twelve times what may be copied].
     #[arg(long, value_name = "SIZE")]
     pub reader_memory: Option<String>,
