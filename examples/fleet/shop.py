@@ -4,8 +4,8 @@
 Usage: examples/fleet/shop.py [COMMAND [SECONDS [FLAGS of fleet]]]   (as root, with control groups that may be written)
 
 Three deployments run in control groups as a kubelet names them, and a fake kubelet tells their names: `web` is three replicas of a
-Python service with eight threads, `cache` is a redis in which nine of ten keys were deleted, and `api` is a Java service. The agent reads
-them for SECONDS (540) before its report is shown. It sees only these processes and this script, in a PID namespace.
+Python service with eight threads, `cache` is a redis in which nine of ten keys were deleted, and `api` is a Java service. After SECONDS (60)
+the agent reads them once. It sees only these processes and this script, in a PID namespace.
 """
 import importlib.util, os, socket, subprocess, sys, time
 
@@ -19,7 +19,7 @@ spec = importlib.util.spec_from_file_location("trial", os.path.join(HERE, "try.p
 trial = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(trial)
 
-SECONDS = float(sys.argv[2]) if len(sys.argv) > 2 else 540
+SECONDS = float(sys.argv[2]) if len(sys.argv) > 2 else 60
 
 def forget(port):
     """Fills a redis and deletes nine of ten keys."""
@@ -44,12 +44,12 @@ def main():
         time.sleep(5)
         forget(7391)
         url = truth.kubelet(all_, "shop", lambda one: one.workload)
-        agent = subprocess.Popen([truth.COMMAND, "node", "--listen", "127.0.0.1:9912", "--name", "node-1", "--kubelet", url])
         time.sleep(SECONDS)
-        subprocess.run([truth.COMMAND, "fleet", "http://127.0.0.1:9912", "--price", "3.50", *sys.argv[3:]])
-        subprocess.run([truth.COMMAND, "try", "shop/deployment/web", "--env", "MALLOC_ARENA_MAX=2", "http://127.0.0.1:9912"])
-        agent.terminate()
-        agent.wait()
+        node = os.path.join(truth.FOLDER, "node.json")
+        with open(node, "w") as file:
+            subprocess.run([truth.COMMAND, "node", "--once", "--json", "--name", "node-1", "--kubelet", url], stdout=file, check=True)
+        subprocess.run([truth.COMMAND, "fleet", node, "--price", "3.50", *sys.argv[3:]])
+        subprocess.run([truth.COMMAND, "try", "shop/deployment/web", "--env", "MALLOC_ARENA_MAX=2", node])
     finally:
         for one in all_:
             one.end()
