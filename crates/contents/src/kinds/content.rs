@@ -18,6 +18,9 @@ pub fn is_text(bytes: &[u8]) -> bool {
     }
 }
 
+/// The bytes of a pointer can be letters: six of them.
+pub const LEAST: usize = 7;
+
 /// The most bytes of a block that are looked at.
 const MOST: usize = 4096;
 /// The longest header before a text: a length and a capacity.
@@ -35,8 +38,7 @@ pub fn place(bytes: &[u8]) -> Option<Range<usize>> {
         let rest = &bytes[from..];
         let end = rest.iter().position(|byte| *byte == 0).unwrap_or(rest.len());
         let text = &rest[..end];
-        // The bytes of a pointer can be letters: six of them.
-        let least = if from.is_multiple_of(8) { 7 } else { 4 };
+        let least = if from.is_multiple_of(8) { LEAST } else { 4 };
         let long = text.len() >= least && 2 * text.len() + 16 >= bytes.len();
         (long && is_text(text)).then_some(from..from + end)
     };

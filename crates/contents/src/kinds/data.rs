@@ -18,7 +18,7 @@ impl Kinds {
         for (index, _) in heap.blocks.iter() {
             let kind = Some(self.number(index));
             let rule = match kind {
-                _ if strings.contains(&kind) => DataRule::WHOLE,
+                _ if strings.contains(&kind) && begins_with_text(heap.words(index).0) => DataRule::WHOLE,
                 _ if kind == text => of_text(heap.words(index).0),
                 _ => continue,
             };
@@ -27,6 +27,13 @@ impl Kinds {
         }
         adds
     }
+}
+
+/// Whether a string's data proves to be one. A node of a list can look like an empty string: three of its words are an address, 0 and a small
+/// number.
+fn begins_with_text(bytes: &[u8]) -> bool {
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    end >= content::LEAST && content::is_text(&bytes[..end])
 }
 
 /// The words that have a byte of the text.
@@ -46,5 +53,13 @@ mod tests {
         assert_eq!(of_text(b"a name of 21 letters.\0\0\0........"), DataRule::within(0, 3));
         assert_eq!(of_text(b"\x05\0\0\0a text\0\0\0\0\0\0"), DataRule::within(0, 2));
         assert_eq!(of_text(&[1; 32]), DataRule::NONE);
+    }
+
+    #[test]
+    fn an_address_is_no_text_of_a_string() {
+        assert!(begins_with_text(b"a string\0...") && begins_with_text(b"strings"));
+        assert!(
+            !begins_with_text(b"ABCDUU\0\0........") && !begins_with_text(b"\0rest") && !begins_with_text(&[0xff; 16])
+        );
     }
 }

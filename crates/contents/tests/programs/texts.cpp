@@ -23,7 +23,7 @@ static void __attribute__((noinline)) make(void) {
         // The text becomes short, and the rest of its memory is that of somebody before.
         std::string &own = texts.back();
         memcpy(own.data() + 64, &node, sizeof node);
-        own.resize(5);
+        own.resize(10);
     }
 }
 
