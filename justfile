@@ -37,6 +37,11 @@ golden:
 fuzz seconds="60":
     ALLOCANARY_FUZZ_SECONDS={{seconds}} cargo test --release --workspace --locked --features {{features}} --lib --test it -- ::fuzz_
 
+# Programs of nasty calls, so many, under the recorder, the profile and each preload.
+nasty draws="200":
+    cargo build --release --locked --workspace --bins --features {{features}}
+    tests/nasty/run.sh target/release {{draws}}
+
 # Everything that must hold before a change lands: some twenty minutes.
 gate:
     .ci/run
