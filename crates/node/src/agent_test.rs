@@ -79,9 +79,11 @@ fn a_container_says_whether_a_process_of_it_has_a_profile() {
         let one = seen(MIB);
         Ok(LookReply { identity: ProcessIdentity { profile, ..one.identity }, ..one })
     };
-    read(&mut agent, Duration::ZERO, with(Some(false)));
+    // Nothing is spent before it was earned.
+    assert_eq!(read(&mut agent, Duration::ZERO, with(Some(false))), None);
+    read(&mut agent, SECOND, with(Some(false)));
     assert_eq!(row(&agent).profile, Some(false));
-    let pid = read(&mut agent, Duration::ZERO, with(Some(true))).unwrap();
+    let pid = read(&mut agent, SECOND, with(Some(true))).unwrap();
     assert_eq!((row(&agent).profile, row(&agent).profiled), (Some(true), vec![pid]));
 }
 
