@@ -67,7 +67,7 @@ impl ProcessTrouble {
         }
     }
 
-    /// Says what a process is that is there and has no memory. For the user, at the end: callers distinguish [`ProcessTrouble::Gone`].
+    /// Says what a process is that is there and has no memory. For the user, who has named it: callers distinguish [`ProcessTrouble::Gone`].
     pub fn explained(self) -> ProcessTrouble {
         let ProcessTrouble::Gone(pid) = self else { return self };
         // Of each process that lives.

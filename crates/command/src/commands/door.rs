@@ -50,7 +50,7 @@ fn of_process(flags: &DoorFlags, process: &str, verbs: &[&str]) -> Result<ExitCo
     let mut child = Reader::new(MEMORY);
     let started = Instant::now();
     let reading = or_unread(pid, child.take(pid, ReadMode::Running, DEADLINE));
-    let mut reading = reading.map_err(|error| Error::Input(error.explained().to_string()))?;
+    let mut reading = reading.map_err(|error| Error::Input(error.to_string()))?;
     reader::add_holders(&mut child, &mut reading, DEADLINE);
     let remedies = reader::remedies_of(&mut child, &reading, &calls::checked(&reading), DEADLINE);
     let took = started.elapsed();

@@ -60,7 +60,7 @@ fn time(flag: &str, text: &str) -> Result<Duration> {
 }
 
 fn trouble(error: ProcessTrouble) -> Error {
-    Error::Input(format!("give-back: {}", error.explained()))
+    Error::Input(format!("give-back: {error}"))
 }
 
 /// The heaps that would be asked.

@@ -8,9 +8,14 @@ use allocanary_text::outside::harmless;
 
 /// The process that a text names. `verb` is for the error.
 pub fn find(verb: &str, text: &str) -> Result<u32> {
-    if let Ok(pid) = text.parse() {
-        return with_memory(verb, pid);
-    }
+    let pid = match text.parse() {
+        Ok(pid) => pid,
+        Err(_) => of_name(verb, text)?,
+    };
+    with_memory(verb, pid)
+}
+
+fn of_name(verb: &str, text: &str) -> Result<u32> {
     if text.is_empty() {
         let verb = if verb.is_empty() { String::new() } else { format!("{verb}: ") };
         return Err(Error::Input(format!("{verb}wanted a process ID or the name of a process; found an empty text")));

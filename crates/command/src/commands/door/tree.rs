@@ -50,7 +50,7 @@ fn reclaimable(all: &[(Reading, Vec<Remedy>)], like: &Reading) -> u64 {
 
 /// Every process of the tree that can be read, in the order in which they were started, with its remedies.
 fn read(root: u32) -> Result<Vec<(Reading, Vec<Remedy>)>> {
-    let told = |error: ProcessTrouble| Error::Input(error.explained().to_string());
+    let told = |error: ProcessTrouble| Error::Input(error.to_string());
     let (processes, mut child) = (processes(), Reader::new(MEMORY));
     let (mut all, mut first) = (Vec::new(), None);
     for one in tree(&processes, root) {

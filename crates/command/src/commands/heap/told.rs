@@ -7,7 +7,7 @@ use crate::commands::readings::without_map;
 
 /// The error of a reading.
 pub(super) fn trouble(error: ProcessTrouble) -> Error {
-    Error::Input(format!("heap: {}", error.explained()))
+    Error::Input(format!("heap: {error}"))
 }
 
 /// Whether a heap that was found could not be divided.
