@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use allocanary_heap::{CopyRoom, Mapping, Memory, MemoryCopy, PageState};
 
-use crate::roots::{MEMORY_FILES, is_own, is_written};
+use crate::roots::{is_own, is_written};
 
 /// The bytes that would be copied.
 pub fn bytes_of(memory: &dyn Memory) -> u64 {
@@ -41,7 +41,7 @@ fn wanted(memory: &dyn Memory) -> Vec<Range<u64>> {
         if !is_written(mapping) || is_device(mapping) {
             continue;
         }
-        if mapping.shared && mapping.inode != 0 && is_memory(mapping) && mapping.bytes() <= left {
+        if mapping.shared && mapping.is_memory_file() && mapping.bytes() <= left {
             left -= mapping.bytes();
             add(mapping.from, mapping.to);
             continue;
@@ -59,11 +59,7 @@ const MOST_SHARED: u64 = 64 << 20;
 
 /// Whether reading it could do something.
 fn is_device(mapping: &Mapping) -> bool {
-    mapping.name.starts_with("/dev/") && !is_memory(mapping)
-}
-
-fn is_memory(mapping: &Mapping) -> bool {
-    MEMORY_FILES.iter().any(|begin| mapping.name.starts_with(begin))
+    mapping.name.starts_with("/dev/") && !mapping.is_memory_file()
 }
 
 /// Whether a mapping has what was relocated and then protected: the bytes of the file are not what is there. It lies before the data of

@@ -120,8 +120,7 @@ pub fn is_written(mapping: &Mapping) -> bool {
     if mapping.name.starts_with("[v") {
         return false;
     }
-    let is_memory = MEMORY_FILES.iter().any(|begin| mapping.name.starts_with(begin));
-    mapping.readable && mapping.writable || !mapping.shared || mapping.readable && is_memory
+    mapping.readable && mapping.writable || !mapping.shared || mapping.readable && mapping.is_memory_file()
 }
 
 /// Whether the process itself may have written a page that has a state. Of a private file that it cannot write to now, only what differs from
@@ -129,9 +128,6 @@ pub fn is_written(mapping: &Mapping) -> bool {
 pub fn is_own(mapping: &Mapping, state: PageState) -> bool {
     if mapping.inode == 0 || mapping.writable { state.is_resident() } else { state == PageState::Resident }
 }
-
-/// How the names of files begin that are memory, and are shared.
-pub const MEMORY_FILES: [&str; 4] = ["/memfd:", "/dev/shm/", "/dev/zero", "/SYSV"];
 
 /// The parts of a range that nothing in `taken` has.
 pub fn gaps(range: Range<u64>, taken: &[Range<u64>]) -> Vec<Range<u64>> {

@@ -183,17 +183,12 @@ pub fn areas(sight: &Sight, counted: &[MappingCount], divided: &dyn Fn(&Mapping)
     areas
 }
 
-/// Whether a mapping's file is memory without a path.
-fn is_memory(mapping: &Mapping) -> bool {
-    mapping.name.starts_with("/memfd:")
-}
-
 /// The files that have a part mapped for execution: the program and its libraries. Code that a program has made itself is in a file without a
 /// path (`memfd_create`), as Erlang's.
 fn programs(counted: &[MappingCount]) -> BTreeSet<(u64, &str)> {
     let mappings = counted.iter().map(|one| &one.mapping);
     mappings
-        .filter(|one| one.inode != 0 && one.executable && !is_memory(one))
+        .filter(|one| one.inode != 0 && one.executable && !one.is_memory_file())
         .map(|one| (one.inode, one.name.as_str()))
         .collect()
 }
@@ -224,7 +219,7 @@ fn found(
         return area(jvm::HEAP.name, Sort::Runtime, jvm::HEAP.how, jvm::HEAP.tool);
     }
     if mapping.shared && !is_program(mapping) {
-        return match mapping.writable || is_memory(mapping) {
+        return match mapping.writable || mapping.is_memory_file() {
             true => area("shared memory", Sort::Shared, "", ""),
             false => area("mapped files", Sort::Files, "", ""),
         };

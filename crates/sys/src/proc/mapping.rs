@@ -36,6 +36,12 @@ impl Mapping {
         (self.inode != 0 && self.name.starts_with('/')).then_some(&self.name)
     }
 
+    /// Whether its file is memory: of `memfd_create`, of shared memory, or of nothing at all. Others may have it mapped as well.
+    pub fn is_memory_file(&self) -> bool {
+        const BEGINNINGS: [&str; 4] = ["/memfd:", "/dev/shm/", "/dev/zero", "/SYSV"];
+        self.inode != 0 && BEGINNINGS.iter().any(|begin| self.name.starts_with(begin))
+    }
+
     /// Whether an allocator can have its blocks here: private memory that can be written and has no file behind it.
     pub fn is_heap_like(&self) -> bool {
         self.writable && self.is_anonymous()
