@@ -40,7 +40,7 @@ pub fn answer(reading: &Reading) -> String {
     // The rest is what the shown numbers leave, so that the sentence adds up. If too many were rounded up, those give way that were most.
     let mut told: u64 = tenths.iter().sum();
     while told > all {
-        let rounded = |at: &usize| (i128::from(scale.bytes(tenths[*at]))) - i128::from(shown[*at].1);
+        let rounded = |at: &usize| i128::from(scale.bytes(tenths[*at])) - i128::from(shown[*at].1);
         let Some(most) = (0..tenths.len()).filter(|at| tenths[*at] > 0).max_by_key(rounded) else { break };
         tenths[most] -= 1;
         told -= 1;
