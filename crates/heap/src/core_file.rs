@@ -225,7 +225,7 @@ impl CoreFile {
         let mut pages = PageStates::default();
         let mut bytes = vec![0; PIECE as usize];
         for (mapping, (at, there)) in self.mappings.iter().zip(&self.places) {
-            // What a file has was not written by the process.
+            // The process has not written what its file has.
             if !mapping.writable && mapping.inode != 0 {
                 continue;
             }

@@ -154,8 +154,8 @@ impl<'a, W: World> Runner<'a, W> {
     }
 }
 
-/// Counts once, reads every heap once that is worth it, and returns the report. The budget does not count here: somebody waits. Without an
-/// answer of the kubelet pods have their UIDs, and a problem says why.
+/// Counts once, reads each heap that is worth it once, and returns the report. Somebody waits for it, so that no budget limits its processor time.
+/// If the kubelet does not answer, the report names pods by their UIDs, and a problem says why.
 pub fn once(options: &AgentOptions, look: &mut dyn HeapReader) -> Result<NodeReport, String> {
     once_in(HostKernel::new(), options, look)
 }

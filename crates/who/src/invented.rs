@@ -24,7 +24,7 @@ pub struct Events(EventTally, Vec<Invented>);
 pub struct Invented(u64, PackedBlock);
 
 impl Events {
-    /// No events yet. The blocks are taken at this moment of a trace of this length.
+    /// No events yet. `moment`: when the live blocks are counted. `length`: how long the trace is, in nanoseconds.
     pub fn new(moment: TracePoint, length: u64) -> Events {
         let span = (length > 0).then_some(GrowthSpan { from: length / 4, to: length - length / 10, words: "" });
         Events(EventTally::new(moment, false, span), Vec::new())

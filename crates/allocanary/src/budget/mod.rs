@@ -202,8 +202,8 @@ fn act(since: u64, more: u64) {
     INSIDE.set(false);
 }
 
-/// Called when the calling thread is about to wait. It gives back what it keeps if all threads were asked to and it has
-/// not done so yet.
+/// Called when the calling thread is about to wait. If all threads were asked to give back what they keep, and this thread has not done so
+/// yet, it does so now.
 #[inline]
 pub fn before_wait() {
     if is_asked() {

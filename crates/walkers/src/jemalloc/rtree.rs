@@ -222,7 +222,7 @@ impl Tree {
         self.root..self.root + 8 * self.shape.slots()
     }
 
-    /// Whether the slots of the root that are taken point to what must be there. One leaf alone could be one by chance.
+    /// Whether most slots of the root that are in use point to a node or leaf. One slot alone could do so by chance.
     fn is_proven(&self, memory: &dyn Memory) -> bool {
         let (mut good, mut bad) = (0, 0);
         each_word(memory, &self.root(), |slot, child| {
