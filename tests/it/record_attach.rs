@@ -26,6 +26,13 @@ fn start(flags: &[&str], arguments: &[&str]) -> Option<(Running, TempDir)> {
     Some((running, folder))
 }
 
+/// MiB of address space that a process has.
+fn address_space(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmSize:")).unwrap();
+    line.split_whitespace().next().unwrap().parse::<u64>().unwrap() >> 10
+}
+
 fn trace_of(folder: &Path) -> Trace {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let mut traces = entries.filter(|path| path.extension().is_some_and(|ending| ending == "trace"));
@@ -37,6 +44,7 @@ fn trace_of(folder: &Path) -> Trace {
 fn a_running_program_is_recorded_twice_and_notices_nothing() {
     let Some((mut running, folder)) = start(&[], &["forks"]) else { return };
     let pid = running.pid();
+    let mut spaces = Vec::new();
     for number in 0..2 {
         let out = folder.path().join(format!("traces-{number}"));
         let ran = record(folder.path(), &format!("--attach {pid} --for 500ms -o {}", out.display()));
@@ -51,7 +59,10 @@ fn a_running_program_is_recorded_twice_and_notices_nothing() {
         for site in ["site_small", "site_zeroed", "site_grown"] {
             assert!(who.out.contains(site), "{}", who.out);
         }
+        spaces.push(address_space(pid));
     }
+    // The mapping of a trace was 1 GiB. By now the program's threads have their arenas.
+    assert!(spaces[1] - spaces[0] < 128, "address space after each recording, in MiB: {spaces:?}");
     running.go_on("");
     let counts = running.counts();
     assert!(counts["wrong"] == 0 && counts["rounds"] > 0 && counts["forked"] > 0, "{counts:?}");

@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed, Orde
 
 use self::queue::Queue;
 use super::memory::{map_wiped, populate};
+use super::stacks;
 use allocanary_trace::format::{CHUNK_ALIGN, CONFINED, DETACHED, at};
 
 /// Time between two readings of RssAnon, in nanoseconds.
@@ -55,6 +56,8 @@ pub(super) struct Process {
     /// The mapped file.
     base: AtomicPtr<u8>,
     limit: AtomicU64,
+    /// The offset after the last chunk that was handed out. The header of the file has the same number, for readers.
+    given: AtomicU64,
     /// Ticks of the next reading of RssAnon, and ticks between two.
     pub(super) next_sample: AtomicU64,
     sample_ticks: AtomicU64,
@@ -168,18 +171,13 @@ impl Process {
             // SAFETY: an end of a chunk lies within the mapping.
             return Some((offset, unsafe { base.add(offset as usize) }, length));
         }
-        let (used, limit) = (self.long(at::USED), self.limit.load(Relaxed));
-        let mut offset = used.load(SeqCst);
-        loop {
-            if offset + wanted as u64 > limit {
-                self.stop(2);
-                return None;
-            }
-            match used.compare_exchange(offset, offset + wanted as u64, SeqCst, SeqCst) {
-                Ok(_) => break,
-                Err(now) => offset = now,
-            }
-        }
+        let limit = self.limit.load(Relaxed);
+        let after = |offset: u64| Some(offset + wanted as u64).filter(|end| *end <= limit);
+        let Ok(offset) = self.given.fetch_update(SeqCst, SeqCst, after) else {
+            self.stop(2);
+            return None;
+        };
+        self.long(at::USED).fetch_max(offset + wanted as u64, SeqCst);
         // SAFETY: the range lies within the mapping, and is this thread's alone.
         let start = unsafe { base.add(offset as usize) };
         if !populate(start, wanted) {
@@ -287,16 +285,22 @@ impl Process {
     }
 
     /// Marks the trace as complete, and leaves its file. Other threads may be inside a call that writes. They continue
-    /// in private memory, which replaces the mapped file at the same addresses and is never unmapped.
+    /// in private memory, which replaces the chunks of the mapped file at the same addresses and is never unmapped. The
+    /// rest of the file's mapping ends: from now on no thread gets a chunk of it.
     fn leave(&self) {
         self.stopped.store(1, SeqCst);
         self.exit();
         // Only of a recorder that was put into the process: a trace from the begin stays one.
         let _ = self.word(at::ATTACHED).compare_exchange(1, DETACHED, SeqCst, SeqCst);
         let (base, limit) = (self.base.load(SeqCst), self.limit.load(SeqCst) as usize);
+        let given = (self.given.swap(self.limit.load(SeqCst), SeqCst) as usize).next_multiple_of(4096).min(limit);
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
-        // SAFETY: replaces the mapping of the file, from which nothing is read any more. If there is no memory for
-        // this, the file stays mapped. The only cost is its room on the disk.
-        unsafe { libc::mmap(base.cast(), limit, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+        // SAFETY: replaces the mapping of the chunks, from which nothing is read any more. If there is no memory for
+        // this, the file stays mapped. The only cost is its room on the disk. Nobody has an address after the chunks.
+        unsafe {
+            libc::mmap(base.cast(), given, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
+            libc::munmap(base.add(given).cast(), limit - given);
+        }
+        stacks::leave(self);
     }
 }

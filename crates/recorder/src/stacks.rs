@@ -92,6 +92,15 @@ fn tables(process: &Process) -> Option<&Tables> {
     unsafe { process.tables.load(SeqCst).cast::<Tables>().as_ref() }
 }
 
+/// Gives back the memory of the tables. A thread that is inside of a walk finds them empty, as the child of a fork does.
+pub(super) fn leave(process: &Process) {
+    if let Some(tables) = tables(process) {
+        // SAFETY: `begin` has mapped the tables.
+        unsafe { tables.rules.empty() };
+        tables.nodes.empty();
+    }
+}
+
 /// Bytes of the tables that are resident.
 pub(super) fn own_bytes(process: &Process) -> u64 {
     /// Pages of the list of modules and of the nodes' chunks that a program usually needs.

@@ -56,6 +56,20 @@ impl<const PLACES: usize> Rules<PLACES> {
         self.forgotten.fetch_add(1, Relaxed);
     }
 
+    /// Forgets all rules, and gives back their memory. The table must be in a private anonymous mapping, because its whole pages become zeros.
+    ///
+    /// # Safety
+    ///
+    /// `self` lies in a private mapping without a file.
+    pub unsafe fn empty(&self) {
+        let from = (&raw const self.entries).addr().next_multiple_of(4096);
+        let to = ((&raw const self.entries).addr() + size_of_val(&self.entries)) & !4095;
+        // SAFETY: whole pages of the entries, by the caller's promise of such a mapping. Zeros are empty entries.
+        unsafe {
+            libc::madvise(std::ptr::with_exposed_provenance_mut(from), to.saturating_sub(from), libc::MADV_DONTNEED)
+        };
+    }
+
     /// The resident bytes: those of pages that were written to.
     pub fn resident(&self) -> u64 {
         let pages: u32 = self.touched.iter().map(|pages| pages.load(Relaxed).count_ones()).sum();

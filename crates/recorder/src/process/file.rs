@@ -142,6 +142,7 @@ fn take(process: &Process, config: &Config, base: *mut u8, limit: u64, started: 
     process.one_in.store(one_in, SeqCst);
     process.base.store(base, SeqCst);
     process.limit.store(limit, SeqCst);
+    process.given.store(HEADER as u64, SeqCst);
     process.rate.store(config.rate, SeqCst);
     process.window.store(config.window, SeqCst);
     process.next_sample.store(started, SeqCst);

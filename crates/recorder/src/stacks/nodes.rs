@@ -39,6 +39,11 @@ pub(super) struct Nodes {
     chunks: [AtomicPtr<u8>; CHUNKS],
 }
 
+/// The places of a table.
+fn places_of(level: usize) -> usize {
+    1 << (FIRST_BITS + 2 * level as u32)
+}
+
 fn hash_of(parent: StackId, pc: u64) -> u64 {
     let product =
         u128::from(pc ^ u64::from(parent) << 40 ^ u64::from(parent)) * 0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835;
@@ -51,6 +56,17 @@ impl Nodes {
         self.bytes.load(Relaxed)
     }
 
+    /// Gives back the memory of the index. Its places are free then.
+    pub(super) fn empty(&self) {
+        for (level, table) in self.index.iter().enumerate() {
+            let (table, bytes) = (table.load(Acquire), size_of::<AtomicU64>() * places_of(level));
+            if !table.is_null() {
+                // SAFETY: our own mapping of that length. Its pages become zeros, which are free places.
+                unsafe { libc::madvise(table.cast(), bytes, libc::MADV_DONTNEED) };
+            }
+        }
+    }
+
     /// Finds or adds a node, and returns its number. `None` if there is no room. The same address in another file is
     /// another node.
     pub(super) fn find_or_add(&self, room: &Room, parent: StackId, pc: u64, modules: &Modules) -> Option<StackId> {
@@ -59,7 +75,7 @@ impl Nodes {
         let tag = hash >> 32;
         let mut new = None;
         for level in 0..LEVELS {
-            let places = 1 << (FIRST_BITS + 2 * level as u32);
+            let places = places_of(level);
             let table = self.table(level, places)?;
             let line = hash as usize & (places - 1) & !(LINE - 1);
             // SAFETY: the table has that many places.
