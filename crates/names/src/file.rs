@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use addr2line::gimli::ReaderOffset;
 use allocanary_process::Opened;
-use allocanary_process::elf::{self, Elf, SymbolKind, SymbolSection};
+use allocanary_process::elf::{self, Elf, ReadRef, SymbolKind, SymbolSection};
 use allocanary_trace::stacks::TraceModule;
 
 use crate::debug::Debug;
 use crate::frame::{FunctionId, NameSource, NamedFrame};
 use crate::mangled::demangled;
 use crate::sources::Sources;
-use crate::unwinding;
+use crate::{packed, unwinding};
 
 /// The symbols and lines of a file's code.
 #[derive(Default)]
@@ -80,6 +80,14 @@ impl Symbols {
         let Some(elf) = Elf::of(&cache) else { return };
         match functions(&elf) {
             Ok(functions) => self.functions.extend(functions),
+            Err(error) => notes.push(format!("{path}: {error}; its functions are not all named")),
+        }
+        match packed::unpacked(&elf) {
+            Ok(None) => {}
+            Ok(Some(bytes)) => {
+                let functions = Elf::of(&*bytes).and_then(|elf| functions(&elf).ok());
+                self.functions.extend(functions.unwrap_or_default());
+            }
             Err(error) => notes.push(format!("{path}: {error}; its functions are not all named")),
         }
         // That of the debug file takes precedence.
@@ -166,7 +174,7 @@ impl Symbols {
 
 /// The functions with a symbol in a file, including those with only a dynamic symbol. The error says why some are
 /// missing.
-fn functions(elf: &Elf<'_>) -> Result<Vec<Function>, String> {
+fn functions<'a>(elf: &Elf<'a, impl ReadRef<'a>>) -> Result<Vec<Function>, String> {
     let mut out = Vec::new();
     let mut trouble = None;
     for (section, table) in [(SymbolSection::Full, NameSource::Symbols), (SymbolSection::Dynamic, NameSource::Exported)]

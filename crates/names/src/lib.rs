@@ -18,6 +18,7 @@ mod debug;
 mod file;
 pub mod frame;
 pub mod mangled;
+mod packed;
 pub mod perf_map;
 mod scopes;
 pub mod sources;

@@ -3,9 +3,10 @@
 
 use std::os::unix::fs::FileExt;
 
+pub use object::ReadRef;
 use object::elf::{self, FileHeader64, PT_LOAD, PT_NOTE, ProgramHeader64, SHT_DYNSYM, SHT_SYMTAB};
 use object::read::elf::{CompressionHeader, FileHeader, ProgramHeader, SectionHeader, SectionTable, Sym, SymbolTable};
-use object::{CompressedData, CompressionFormat, Endianness, ReadCache, ReadRef};
+use object::{CompressedData, CompressionFormat, Endianness, ReadCache};
 
 use crate::blocks::FileBlocks;
 use crate::file::Opened;
@@ -59,13 +60,13 @@ pub enum SymbolKind {
     Other,
 }
 
-/// An ELF file with 64-bit addresses.
-pub struct Elf<'a> {
+/// An ELF file with 64-bit addresses: an open file, or bytes in memory.
+pub struct Elf<'a, R: ReadRef<'a> = &'a FileCache<'a>> {
     endian: Endianness,
-    data: &'a FileCache<'a>,
+    data: R,
     /// Its segments.
     pub segments: &'a [ProgramHeader64<Endianness>],
-    sections: SectionTable<'a, FileHeader64<Endianness>, &'a FileCache<'a>>,
+    sections: SectionTable<'a, FileHeader64<Endianness>, R>,
 }
 
 /// The bytes of an open file, for [`Elf::of`].
@@ -73,9 +74,9 @@ pub fn cache(opened: &Opened) -> FileCache<'_> {
     ReadCache::new(FileBlocks::new(opened))
 }
 
-impl<'a> Elf<'a> {
+impl<'a, R: ReadRef<'a>> Elf<'a, R> {
     /// Reads the headers. `None` if it is no such file.
-    pub fn of(data: &'a FileCache<'a>) -> Option<Elf<'a>> {
+    pub fn of(data: R) -> Option<Elf<'a, R>> {
         let header = FileHeader64::<Endianness>::parse(data).ok()?;
         let endian = header.endian().ok()?;
         let segments = header.program_headers(endian, data).ok()?;
@@ -205,14 +206,14 @@ impl<'a> Elf<'a> {
     }
 
     /// The symbols of a table. The error says why there are none.
-    pub fn symbols(&self, which: SymbolSection) -> Result<impl Iterator<Item = Symbol<'a>> + use<'a>, String> {
+    pub fn symbols(&self, which: SymbolSection) -> Result<impl Iterator<Item = Symbol<'a>> + use<'a, R>, String> {
         let kind = if which == SymbolSection::Full { SHT_SYMTAB } else { SHT_DYNSYM };
         let endian = self.endian;
         let header = self.sections.iter().find(|section| section.sh_type(endian) == kind);
         if let Some(bytes) = header.map(|header| header.sh_size(endian)).filter(|bytes| *bytes > MOST) {
             return Err(format!("its table of symbols has {} MiB, wanted at most {} MiB", bytes >> 20, MOST >> 20));
         }
-        let table: SymbolTable<'a, FileHeader64<Endianness>, &'a FileCache<'a>> = self
+        let table: SymbolTable<'a, FileHeader64<Endianness>, R> = self
             .sections
             .symbols(endian, self.data, kind)
             .map_err(|error| format!("its table of symbols cannot be read: {error}"))?;

@@ -122,6 +122,46 @@ fn a_stripped_file_has_offsets_and_its_debug_file_has_the_names() {
     assert!(!FrameNames::with(&other, &debug).stack(1)[0].is_named());
 }
 
+/// Runs a tool on a file in the folder of the program.
+fn tool(built: &Built, line: &[&str]) -> Option<()> {
+    match Command::new(line[0]).args(&line[1..]).current_dir(built.folder.path()).status() {
+        Ok(status) if status.success() => Some(()),
+        _ => {
+            skipped(format!("{} is not installed", line[0]));
+            None
+        }
+    }
+}
+
+/// As Fedora's packages are made, and two that were made to harm: cut, and with more bytes than are unpacked.
+#[test]
+fn a_stripped_file_may_have_its_symbols_packed() {
+    let Some(built) = built() else { return };
+    let names = built.program.to_str().unwrap();
+    let Some(()) = tool(&built, &["strip", "--strip-debug", "-o", "symbols", names]) else { return };
+    let Some(()) = stripped(&built) else { return };
+    let symbols = std::fs::read(built.folder.path().join("symbols")).unwrap();
+    for (section, wanted, note) in [
+        (symbols, "outer".to_string(), None),
+        (b"\xfd7zXZ\0cut".to_vec(), format!("names+{:#x}", built.outer + 1), Some("cannot be read")),
+        (vec![0; 33 << 20], format!("names+{:#x}", built.outer + 1), Some("more than 32 MiB")),
+    ] {
+        std::fs::write(built.folder.path().join("mini"), &section).unwrap();
+        if section.starts_with(b"\xfd7zXZ") {
+            std::fs::rename(built.folder.path().join("mini"), built.folder.path().join("mini.xz")).unwrap();
+        } else {
+            let Some(()) = tool(&built, &["xz", "-f", "mini"]) else { return };
+        }
+        let added =
+            ["objcopy", "--remove-section", ".gnu_debugdata", "--add-section", ".gnu_debugdata=mini.xz", names, names];
+        let Some(()) = tool(&built, &added) else { return };
+        let stacks = stacks(&built);
+        let mut found = FrameNames::with(&stacks, Path::new("/nowhere"));
+        assert_eq!(functions(&found.stack(1)), [wanted]);
+        assert_eq!(found.notes().iter().any(|said| note.is_some_and(|note| said.contains(note))), note.is_some());
+    }
+}
+
 #[test]
 fn a_program_that_was_replaced_is_told_and_not_used() {
     let Some(built) = built() else { return };
