@@ -1,5 +1,5 @@
-//! Prints which allocator `install!()` takes: the one that the features choose. Exits with 1 if it is not the argument, or is not
-//! installed.
+//! Prints which allocator `install!()` takes: the one that the features choose. Exits with 1 if the argument names another one, or if it is
+//! not installed.
 
 use std::process::ExitCode;
 

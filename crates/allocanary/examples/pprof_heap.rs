@@ -1,4 +1,4 @@
-//! A service that says who holds its heap: `GET /debug/pprof/heap` on a port that it prints.
+//! A service that shows which call sites hold its heap: `GET /debug/pprof/heap` on a port that it prints.
 //!
 //! ```sh
 //! cargo run --release -p allocanary --features profile --example pprof-heap -- 6060 &
@@ -11,7 +11,7 @@ use std::net::{TcpListener, TcpStream};
 
 allocanary::install!(system, profile = bytes(512 << 10));
 
-/// What the service keeps: 24 MiB of answers.
+/// Keeps 24 MiB of answers.
 #[inline(never)]
 pub fn cached_answers() -> HashMap<u32, Vec<u8>> {
     let mut answers = HashMap::new();
@@ -21,7 +21,7 @@ pub fn cached_answers() -> HashMap<u32, Vec<u8>> {
     answers
 }
 
-/// And 8 MiB of names.
+/// Keeps 8 MiB of names.
 #[inline(never)]
 pub fn known_names() -> Vec<String> {
     let mut names = Vec::new();
@@ -56,7 +56,7 @@ fn main() -> Result<()> {
     let listener = TcpListener::bind(("127.0.0.1", port))?;
     println!("http://{}/debug/pprof/heap", listener.local_addr()?);
     for stream in listener.incoming() {
-        // Who hangs up early is no reason to end.
+        // A client that hangs up early must not end the service.
         let _ = answer(stream?);
     }
     drop(kept);

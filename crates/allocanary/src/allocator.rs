@@ -1,5 +1,4 @@
-//! The contract of an allocator: its name, its settings, its memory counters, and how to make it return memory. In: the process that
-//! it serves. Out: names, values, counters.
+//! What each allocator offers: its name, its settings, its memory counters, and how to make it return memory.
 //!
 //! The entries are in [`allocators`](crate::allocators). An entry's functions are `#[inline]`, so that they are
 //! compiled only into the binary that names the entry. A function in this library that called jemalloc would link
@@ -41,8 +40,8 @@ pub trait Allocator: sealed::Sealed + Sync {
     /// Every setting that this allocator takes at start, with the allocator's own names.
     fn settings(&self) -> &'static [Setting];
 
-    /// Further settings that it takes at start, in the notation of [`also`](allocanary_facts::setting::also): known, but not
-    /// studied, and not read back.
+    /// More settings that it takes at start, in the notation of [`also`](allocanary_facts::setting::also). They are neither studied nor
+    /// read back.
     fn also(&self) -> &'static str {
         ""
     }
@@ -54,26 +53,24 @@ pub trait Allocator: sealed::Sealed + Sync {
     /// The setting that the allocator derives from the number of cores; `None` if it has no such setting.
     fn per_core(&self) -> Option<PerCore>;
 
-    /// The values in force since the start, by setting, each in the spelling of
-    /// [`Kind::canonical`](allocanary_facts::setting::SettingKind::canonical). A setting that cannot be read back is missing. `wanted`
-    /// are the requested values: a few settings can only be read back in terms of these.
+    /// Returns the value of each setting since the start, in the spelling of
+    /// [`Kind::canonical`](allocanary_facts::setting::SettingKind::canonical). A setting that cannot be read back is missing. `wanted` has
+    /// the requested values, because a few settings can be read back only in the form of the request.
     ///
     /// May allocate and may start a process: do not call it between two readings.
     fn effective(&self, wanted: &BTreeMap<String, String>) -> BTreeMap<String, String>;
 
-    /// Calls `each` with every setting and its value in force since the start, as [`effective`](Allocator::effective),
-    /// without an allocation and without starting a process. The few settings that can only be read back in terms of
-    /// requested values are missing.
+    /// Calls `each` with every setting and its value since the start. Unlike [`effective`](Allocator::effective), it allocates nothing and
+    /// starts no process. The few settings that can be read back only in the form of a request are missing.
     fn each_effective(&self, each: &mut dyn FnMut(&str, &str));
 
-    /// The values of settings that were changed while the process ran. Only those that the allocator or this crate
-    /// knows.
+    /// The settings that were changed while the process ran, as far as the allocator or this crate knows them.
     fn changed(&self) -> BTreeMap<String, String> {
         BTreeMap::new()
     }
 
-    /// Returns those of `settings` that have no visible effect in this process, each with the reason. The allocator
-    /// reports all of `settings` as in force. Call it at the end of a run: requested pages exist by then.
+    /// Returns the settings that have no visible effect in this process, each with the reason, although the allocator reports all of them
+    /// as in force. Call it at the end of a run, when the requested pages exist.
     fn unproven(&self, _settings: &BTreeMap<String, String>) -> BTreeMap<String, String> {
         BTreeMap::new()
     }
@@ -100,7 +97,7 @@ pub trait Allocator: sealed::Sealed + Sync {
     /// See [`tuning::purge`](crate::tuning::purge).
     fn purge(&self) -> error::Result<()>;
 
-    /// Applies the settings of an [`install!`](macro@crate::install), before the first allocation: must not allocate.
+    /// Applies the settings of an [`install!`](macro@crate::install). It runs before the first allocation, so it must not allocate.
     fn boot(&self, request: &InstallSettings);
 
     /// See [`tuning::most_arenas`](crate::tuning::most_arenas).
@@ -139,7 +136,7 @@ pub trait Allocator: sealed::Sealed + Sync {
     /// Sets decay to zero until [`decay_again`](Allocator::decay_again), and writes the previous times to `before`. Allocates nothing.
     fn stop_decay(&self, pages: error::Pages, before: &mut Decays) {
         if let Some(millis) = self.decay(pages).ok().and_then(|now| before.stop_to_come(now)) {
-            let _ = self.set_decay(pages, millis); // it was read just now
+            let _ = self.set_decay(pages, millis); // no error is expected, because the decay was read just now
         }
     }
 
@@ -155,8 +152,8 @@ pub trait Allocator: sealed::Sealed + Sync {
         self.cannot("it has no background threads")
     }
 
-    /// See [`tuning::thread_idle`](crate::tuning::thread_idle): returns the memory that the calling thread keeps, if
-    /// `thread` finds that `every` has passed. Returns whether it did.
+    /// See [`tuning::thread_idle`](crate::tuning::thread_idle): returns to the system the memory that the calling thread keeps, if `thread`
+    /// says that a return is due. `every` is the minimum time between two returns. The result says whether memory was returned.
     fn thread_idle(&self, _thread: &IdleThread, _every: Duration) -> error::Result<bool> {
         self.cannot("what a thread keeps cannot be given back")
     }
@@ -202,7 +199,6 @@ pub struct Keeping {
 
 /// Makes the error of a call that an allocator cannot serve.
 pub(crate) trait Cannot {
-    /// `what`, as an error.
     fn cannot<T>(&self, what: &'static str) -> error::Result<T>;
 }
 
@@ -268,7 +264,7 @@ pub struct Uses {
     pub live: Option<u64>,
     /// In blocks that are free and in a thread's cache.
     pub cached: Option<u64>,
-    /// Free, and in the same pages as blocks. In glibc also the tops of the arenas.
+    /// In free blocks, within pages that also have used blocks. In glibc also the tops of the arenas.
     pub free: Option<u64>,
     /// In freed pages that were not yet returned.
     pub dirty: Option<u64>,

@@ -117,7 +117,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
 
     #[inline]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // Computed before the call, which is then a jump: nothing has to be saved across it.
+        // Computed before the inner `dealloc`, so that the compiler makes that call a jump and saves nothing across it.
         let size = layout.size() as u64;
         pool::with(move |tally| tally.freed(size), move |shared| shared.freed(size));
         // SAFETY: as above.
@@ -187,8 +187,8 @@ pub fn count<T>(call: impl FnOnce() -> T) -> (T, Counts) {
     (value, counts)
 }
 
-/// Whether the program's global allocator counts. This makes an allocation to find out. The existence of tallies does
-/// not show it: [`thread`] claims one, and so does a `Counting` that is not the global allocator.
+/// Whether the program's global allocator counts. The function allocates a block to find out. That there are tallies is
+/// no proof: [`thread`] claims one, and so does a `Counting` that is not the global allocator.
 fn is_installed(tally: Mine) -> bool {
     static IS: AtomicBool = AtomicBool::new(false);
     if !IS.load(Relaxed) && tally.counts(|| drop(black_box(Box::new(0_u8)))) {
@@ -219,7 +219,7 @@ pub fn total() -> Total {
     total
 }
 
-/// The span of one [`count`]. Its end, also by a panic, restores the peak of the span around it.
+/// The span of one [`count`]. Its drop, also by a panic, restores the peak of the span around it.
 struct Lap {
     tally: Mine,
     peak: i64,

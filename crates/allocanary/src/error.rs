@@ -1,5 +1,5 @@
-//! Errors of tuning, and the types that allocators and callers share. Written without a derive crate, because every
-//! service compiles this.
+//! Errors of tuning, and the types that allocators and callers share. No derive crate is used, because every service
+//! compiles this.
 
 use std::fmt;
 

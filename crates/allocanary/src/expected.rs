@@ -1,6 +1,5 @@
-//! The settings that should be in force in this process: those of its `install!`, overridden by those of its
-//! environment. In: the installation and the variables. Out: settings in canonical spelling, and problems with invalid
-//! ones.
+//! The settings that should be in force in this process: those of `install!`, overridden by those of the environment.
+//! In: the installation and the variables. Out: settings in canonical spelling, and the problems of invalid ones.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -23,7 +22,7 @@ pub struct Expected {
     pub settings: BTreeMap<String, String>,
     /// The source of each: `install!`, or a variable.
     pub sources: BTreeMap<String, String>,
-    /// Problems: unknown settings, and invalid values.
+    /// One line for each unknown setting or invalid value.
     pub problems: Vec<String>,
 }
 
@@ -52,8 +51,8 @@ pub fn of_environment(allocator: &dyn Allocator) -> Expected {
     expected
 }
 
-/// Translates a value to our tables' spelling if the allocator reads several spellings: numbers in base 16, and in
-/// mimalloc words such as `on` and `off` for 1 and 0.
+/// Translates a value to the spelling of our tables if the allocator reads several spellings. Allocators read numbers
+/// in base 16. mimalloc reads words such as `on` and `off` for 1 and 0.
 fn as_read<'a>(allocator: &dyn Allocator, kind: &SettingKind, value: &'a str) -> Cow<'a, str> {
     if !matches!(kind, SettingKind::Number { .. } | SettingKind::Size { .. }) {
         return value.into();
@@ -71,7 +70,7 @@ fn lossy(text: std::ffi::OsString) -> String {
     text.to_string_lossy().into_owned()
 }
 
-/// The problem with reading the CPU quota, if a setting in code depends on the CPUs available to this process.
+/// The problem with reading the CPU quota, if code sets a value that depends on the CPUs.
 fn unread_quota(settings: &[(&str, Value)], trouble: impl FnOnce() -> Option<Trouble>) -> Option<String> {
     let (name, _) = settings.iter().find(|(_, value)| matches!(value, Value::PerCpu(_) | Value::Auto))?;
     trouble()

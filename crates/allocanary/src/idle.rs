@@ -1,5 +1,5 @@
-//! Returning memory before a wait: the policy, a thread's record of its last return, and turns for shared work. In: an
-//! `install!`, the environment, counts, a clock. Out: whether a return is due. Calls no allocator.
+//! Returning memory before a wait: the policy, a thread's record of its last return, and turns for shared work. In: an `install!`, the
+//! environment, counts, a clock. Out: whether a return is due. It calls no allocator.
 //!
 //! The calls that a program makes are [`tuning::thread_idle`](crate::tuning::thread_idle) and
 //! [`tuning::wait`](crate::tuning::wait).
@@ -25,9 +25,9 @@ const LONG: Duration = Duration::from_secs(3600);
 /// The second wait takes this many times as long as the first.
 const AGAIN: u32 = 4;
 
-/// Waits for a `short` time, then for a longer time, then until something comes. After each of the first two waits it
-/// calls `give_back`, with whether this is the last call, and keeps the result until something comes. `wait_for` waits
-/// for at most the given time and returns what came.
+/// Waits for a `short` time, then for a longer time, then until something comes. After each of the first two waits it calls `give_back`,
+/// whose argument says whether this is the last call, and keeps the result until something comes. `wait_for` waits for at most the given
+/// time and returns what came.
 ///
 /// The second call gives back what other threads have freed for this one since the first. For example, if many threads begin to wait
 /// at the same time, each returns cached blocks to the arenas of other threads, after those arenas were purged.

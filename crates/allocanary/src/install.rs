@@ -170,7 +170,7 @@ macro_rules! install {
     };
 }
 
-/// jemalloc. Its two builds differ in the symbol that they read.
+/// For jemalloc. Its two builds read different symbols.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __install_jemalloc {
@@ -190,7 +190,7 @@ macro_rules! __install_jemalloc {
     };
 }
 
-/// Collects the settings one by one in the brackets, and then makes the statics, with the wrapper of `wrap =`.
+/// Collects the settings one by one in the brackets, then makes the statics. `wrap =` adds a wrapper.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __install {
@@ -203,7 +203,7 @@ macro_rules! __install {
     ($allocator:tt [] $idle:tt tuned $(, $($rest:tt)*)?) => {
         $crate::__install!($allocator [$crate::__private::TUNED,] $idle $($($rest)*)?);
     };
-    // This crate's own settings, not the allocator's.
+    // These are this crate's own settings, not the allocator's.
     ($allocator:tt $done:tt ($($idle:tt)*) threads_give_back = $whether:literal $(, $($rest:tt)*)?) => {
         $crate::__install!($allocator $done ($($idle)*.with_give_back($whether)) $($($rest)*)?);
     };
@@ -253,7 +253,7 @@ macro_rules! __install {
     };
 }
 
-/// The type for a budget. If the allocator does not report what threads allocate, its type counts it.
+/// The allocator's type in a program with a budget. It counts what threads allocate, if the allocator does not report it.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __install_budget {
@@ -270,7 +270,7 @@ macro_rules! __install_budget {
     };
 }
 
-/// The type that samples, for a profile. It exists only with the feature `profile`.
+/// The allocator's type in a program with a profile: it samples. It exists only with the feature `profile`.
 #[cfg(feature = "profile")]
 #[doc(hidden)]
 #[macro_export]
@@ -284,7 +284,7 @@ macro_rules! __install_profile {
             $done ($budget; ::core::option::Option::Some($crate::__private::boot_profile::<{ $mean }>); $($idle)*) $($rest)*
         );
     };
-    // Two profiles would each sample, and one block would be two samples.
+    // Two profiles would each take samples, so that a block would be counted twice.
     ($($all:tt)*) => {
         ::core::compile_error!("install!: `profile` is there twice: leave one out");
     };
@@ -298,8 +298,8 @@ macro_rules! __install_profile {
     };
 }
 
-/// Parses what follows `wrap =`: the wrapper's path, segment by segment into the brackets, then its call and its name.
-/// The parentheses contain the leading `::` of a path, if there is one.
+/// Parses the text after `wrap =`: the wrapper's path, segment by segment into the brackets, then its call and its name. The parentheses
+/// contain the leading `::` of a path, if there is one.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __install_wrapped {
@@ -345,7 +345,7 @@ macro_rules! __install_wrapped {
     };
 }
 
-/// Makes the installation, and the hook that applies it before the first allocation.
+/// Declares the installation, and the hook that applies it before the first allocation.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __boot {
@@ -399,7 +399,7 @@ macro_rules! __install_chosen {
     };
 }
 
-/// The name of the allocator that the features choose, by the precedence of the macro above.
+/// The name of the allocator that the features choose, by the same precedence as `__install_chosen`.
 pub const CHOSEN: &str = match (cfg!(feature = "system-alloc"), cfg!(feature = "mimalloc-alloc")) {
     (true, _) => system::NAME,
     (false, true) => mimalloc::NAME,
@@ -407,7 +407,7 @@ pub const CHOSEN: &str = match (cfg!(feature = "system-alloc"), cfg!(feature = "
     _ => system::NAME,
 };
 
-/// What an `install!` installs.
+/// What a binary's `install!` declares.
 pub struct Installation {
     /// The allocator.
     pub allocator: &'static dyn Allocator,
@@ -417,15 +417,15 @@ pub struct Installation {
     pub idle: crate::idle::Policy,
     /// The memory budget, if one is requested.
     pub budget: Option<crate::budget::BudgetSpec>,
-    /// Turns the profile on, if one is requested. A pointer, so that a program without one does not contain the code.
+    /// Turns the profile on, if one is requested. It is a pointer, so that a program without a profile does not contain the code.
     pub profile: Option<fn()>,
 }
 
-/// The installation of this binary, set by its hook. A pointer instead of a `OnceLock`: the lock's code would add 64
-/// KiB of the file in memory at start, and another thread could own the lock when the process forks.
+/// The installation of this binary, set by its hook. It is a pointer and no `OnceLock`: the lock's code would add 64 KiB of the file to
+/// memory at start, and another thread could own the lock when the process forks.
 static INSTALLATION: AtomicPtr<Installation> = AtomicPtr::new(std::ptr::null_mut());
 
-/// The installation of this binary; `None` if it has none or its hook has not run.
+/// The installation of this binary; `None` if the binary has none, or if its hook has not run.
 pub(crate) fn installation() -> Option<&'static Installation> {
     let installation = INSTALLATION.load(Ordering::Acquire);
     // SAFETY: null, or the static value that `boot` stored.
@@ -437,10 +437,10 @@ pub fn installed() -> Option<&'static dyn Allocator> {
     installation().map(|installation| installation.allocator)
 }
 
-/// The hook. Runs before any code of the program, and allocates nothing.
+/// Takes an installation. The hook calls it before any code of the program. It allocates nothing.
 ///
-/// It is inlined, with everything that it always calls, into the binary that installs. The code is then next to `main`,
-/// so the process does not map another 64 KiB of its file for it.
+/// This function is inlined, with everything that it always calls, into the binary that installs. The code is then next to `main`, so that
+/// the process does not map another 64 KiB of its file.
 #[inline]
 pub fn boot(installation: &'static Installation) {
     let (none, this) = (std::ptr::null_mut(), std::ptr::from_ref(installation).cast_mut());

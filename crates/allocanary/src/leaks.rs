@@ -74,11 +74,11 @@ pub const TOP: usize = 20;
 pub struct Leaks<A> {
     inner: A,
     sampling: u64,
-    /// The capacity of the table, until it is made. A table keeps its own.
+    /// The capacity of the table that will be made. An existing table keeps its own.
     capacity: usize,
     on: AtomicBool,
-    /// The filter that each free reads: the one at the head of the table, or an empty one. So a free need not check
-    /// whether there is a table.
+    /// The filter that each free reads: the one in the table's first bytes, or an empty one. So a free need not check whether there is a
+    /// table.
     filter: AtomicPtr<Filter>,
     unrecorded_blocks: AtomicU64,
     unrecorded_bytes: AtomicU64,
@@ -98,15 +98,15 @@ impl<A> Leaks<A> {
         }
     }
 
-    /// Samples one in `bytes` bytes on average instead of recording every block; 0 and 1 mean every block. Set it before the first
+    /// Takes one sample per `bytes` bytes on average instead of recording every block; 0 and 1 mean every block. Set it before the first
     /// record: the estimates assume that every record is such a sample.
     pub const fn sampling(mut self, bytes: u64) -> Self {
         self.sampling = bytes;
         self
     }
 
-    /// Sets the maximum number of records instead of 65,536. A record takes about 280 bytes. Its memory is touched when
-    /// it is used. The first record makes the table: after that a new maximum has no effect.
+    /// Sets the maximum number of records instead of 65,536. A record takes about 280 bytes, which are touched when the record is used. The
+    /// first record makes the table; a new maximum has no effect after that.
     pub const fn capacity(mut self, records: usize) -> Self {
         self.capacity = if records == 0 { 1 } else { records };
         self
@@ -178,7 +178,7 @@ impl<A> Leaks<A> {
         Some(ManuallyDrop::new(unsafe { Table::from_memory(memory) }))
     }
 
-    /// The table, made now if it does not exist; `None` if there is no memory for it.
+    /// The table, which is made if it does not exist; `None` if there is no memory for it.
     fn made_table(&self) -> Option<ManuallyDrop<Table>> {
         if self.filter.load(Acquire) == no_table() {
             let memory = Table::new(self.capacity)?.into_memory();
@@ -190,7 +190,7 @@ impl<A> Leaks<A> {
         self.table()
     }
 
-    /// Whether the block may have a record; `false` is certain.
+    /// Whether the block may have a record. `false` means that it has none.
     #[inline(always)]
     fn may_have(&self, block: *mut u8) -> bool {
         // SAFETY: the empty filter lives as long as the program, and the filter in the table's first bytes as long as
@@ -198,8 +198,8 @@ impl<A> Leaks<A> {
         unsafe { &*self.filter.load(Acquire) }.may_have(block as usize)
     }
 
-    /// Handles a block of `size` bytes that was made or grew by `drawn` bytes, when the thread's countdown has ended. A
-    /// random draw decides whether it is a hit, and a hit is recorded. A failed allocation ends the countdown too.
+    /// Called when the thread's countdown has ended at a block of `size` bytes, which was made or grew by `drawn` bytes. A random draw
+    /// decides whether the block is recorded. A failed allocation ends the countdown too.
     #[cold]
     #[inline(never)]
     fn record(&self, block: *mut u8, size: u64, drawn: u64) {
@@ -208,7 +208,7 @@ impl<A> Leaks<A> {
             return;
         }
         let Some(_inside) = Inside::enter() else { return };
-        // The draws count for the whole block: its bytes from before it grew had their chance as well.
+        // The draws count for the whole block: the bytes from before it grew had their own draws.
         let record = Record { size, drawn: size, born: clocks::monotonic_nanos(), frames: stack::capture() };
         if !self.made_table().is_some_and(|table| table.insert(block as usize, &record)) {
             self.unrecorded(size);
@@ -230,7 +230,7 @@ impl<A> Leaks<A> {
         }
     }
 
-    /// Moves the record `number` (of `old` bytes until now) to the block, which has `size` bytes.
+    /// Moves the record `number` (until now of `old` bytes) to the block, which has `size` bytes.
     fn attach(&self, block: *mut u8, number: u64, old: u64, size: u64) {
         let Some(table) = self.table() else { return };
         table.resize(number, size, size.saturating_sub(old));

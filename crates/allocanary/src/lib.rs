@@ -93,7 +93,7 @@ pub mod recording;
 pub mod sort_buffer;
 pub mod tuning;
 
-// What cells and preloads use beyond that. Hidden, and may change with any release.
+// Cells and preloads also use the following modules. They are hidden, and may change with any release.
 #[doc(hidden)]
 pub mod allocator;
 #[doc(hidden)]

@@ -18,17 +18,16 @@
 //! }
 //! ```
 //!
-//! A scrape costs less than 200 microseconds; with many arenas this is true from the third scrape on
-//! (`cargo bench --bench scrape --features prometheus`). jemalloc adds up the statistics of each arena, which takes 2.5
-//! milliseconds with 256. If reading took too long twice in a row, in processor time, a scrape shows the previous sum
-//! and starts a thread that adds up the next. A scrape can still wait for locks of other threads.
-//! `allocanary_allocator_statistics_age_seconds` is the age of the counters.
-//! [`with_refresh`](AllocatorCollector::with_refresh) sets a fixed time for reading them instead.
+//! A scrape costs less than 200 microseconds; with many arenas this is true from the third scrape on (`cargo bench --bench scrape
+//! --features prometheus`). jemalloc adds up the statistics of each arena, which takes 2.5 milliseconds with 256 arenas. If this took too
+//! much processor time twice in a row, a scrape shows the previous sum and starts a thread that adds up the next. A scrape can still wait
+//! for locks of other threads. `allocanary_allocator_statistics_age_seconds` is the age of the counters.
+//! [`with_refresh`](AllocatorCollector::with_refresh) sets a fixed maximum age instead.
 //!
-//! `allocanary_resident_bytes` is the resident memory of the process, one series for each part: their sum is what the kernel counts.
-//! The parts are `files`, `shared` (shared memory) and `unknown`: anonymous memory, which the allocator and the stacks have.
-//! [`with_parts`](AllocatorCollector::with_parts) takes the `stacks` out of it. `allocanary node` shows the same metric, and
-//! divides the heap too.
+//! `allocanary_resident_bytes` is the resident memory of the process, one series for each part. The sum of the parts is what the kernel
+//! counts. The parts are `files`, `shared` (shared memory) and `unknown` (anonymous memory: the heap and the stacks).
+//! [`with_parts`](AllocatorCollector::with_parts) adds the part `stacks`, which is then not in `unknown`. `allocanary node` shows the same
+//! metric, and also divides the heap.
 //!
 //! `allocanary_allocator_KEY_bytes` are the allocator's own counters, in jemalloc's meaning: `allocated`, `active`, `resident`, `mapped`,
 //! `metadata`, `retained`, `cached` (in free blocks of thread caches, a part of allocated), `dirty` and `muzzy` (in freed pages). They
@@ -69,7 +68,8 @@ use cached::CachedCounters;
 #[derive(Clone, Debug)]
 pub struct AllocatorCollector {
     allocator: Option<&'static str>,
-    /// It is fixed when the allocator starts. It is read only once, because reading it is expensive with glibc.
+    /// The maximum number of arenas, which is fixed at the allocator's start. It is read only once, because reading it is expensive with
+    /// glibc.
     most_arenas: Option<u32>,
     pss: bool,
     parts: bool,
@@ -123,9 +123,9 @@ impl AllocatorCollector {
         self
     }
 
-    /// Sets whether each scrape reads `allocanary_resident_bytes` mapping by mapping: then it has the part `stacks` too, and the data
-    /// of the program and its libraries are in `files`. Default: off, because the kernel writes half a page of text for
-    /// each mapping and walks its pages, which takes milliseconds in a large process.
+    /// Sets whether each scrape reads `allocanary_resident_bytes` mapping by mapping. The metric then has the part `stacks` too, and the
+    /// data of the program and its libraries are in `files`. Default: off, because the kernel writes half a page of text for each mapping
+    /// and walks its pages, which takes milliseconds in a large process.
     #[must_use]
     pub fn with_parts(mut self, on: bool) -> Self {
         self.parts = on;
@@ -185,7 +185,7 @@ impl AllocatorCollector {
         self.gauge(encoder, ("allocanary_allocator_fragmentation_ratio", help, None), counters.fragmentation())
     }
 
-    /// Only in a program with a budget.
+    /// Writes nothing in a program without a budget.
     fn budget_metrics(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
         let Some(counts) = budget::counts() else { return Ok(()) };
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
@@ -248,21 +248,20 @@ impl Collector for AllocatorCollector {
     }
 }
 
-/// The parts of this process's resident memory that the kernel tells apart without a walk.
+/// The parts of this process's resident memory that the kernel counts without a walk over the mappings.
 fn by_status() -> Option<Parts> {
     let status = ProcStatus::own().ok()?;
     let parts = [(Part::Files, status.files?), (Part::Shared, status.shared?), (Part::Unknown, status.anonymous?)];
     Some(parts.into_iter().collect())
 }
 
-/// The parts by kind of mapping.
 fn by_mapping() -> Option<Parts> {
     let found = Mappings::own().ok()?;
     let parts = [(Part::Files, found.program), (Part::Stacks, found.stacks), (Part::Shared, found.other)];
     Some(parts.into_iter().chain([(Part::Unknown, found.heap)]).collect())
 }
 
-/// The value of a gauge: the encoder writes whole numbers and fractions differently.
+/// The value of a gauge. The encoder writes whole numbers and fractions differently.
 enum Number {
     Whole(u64),
     Ratio(f64),

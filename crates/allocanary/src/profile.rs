@@ -66,8 +66,8 @@ pub fn is_on() -> bool {
     sampler::is_on()
 }
 
-/// Begins to sample a program whose `install!` has `profile = off`, for the life of the process: one byte in `mean` of those that it
-/// allocates from now on. Blocks from before are not known. Does nothing if the profile is on.
+/// Begins to sample a program whose `install!` has `profile = off`, for the life of the process. From now on, one byte in `mean` of the
+/// allocated bytes is sampled on average. Blocks from before are not in the profile. Does nothing if the profile is on.
 ///
 /// # Errors
 ///
@@ -88,10 +88,10 @@ pub fn turn_on(mean: u64) -> crate::error::Result<()> {
     }
 }
 
-/// No sample is taken from now on: call it before this process gives itself a filter of system calls (seccomp) that may not allow `openat` of
-/// `/proc/self/maps` and `process_vm_readv` of itself, which the walk of a stack uses. Blocks that are freed still leave the table, and
-/// `allocanary who PID` still reads it; [`pprof`] is an error, because it opens files. When this returns, walks and profiles of other threads
-/// have ended; it may wait for seconds for a profile. The preloads notice such a filter themselves.
+/// Ends sampling for good. Call it before this process gives itself a filter of system calls (seccomp) that may forbid what the walk of a
+/// stack uses: `openat` of `/proc/self/maps`, and `process_vm_readv` of itself. Blocks that are freed still leave the table, and
+/// `allocanary who PID` still reads the table. [`pprof`] then fails, because it opens files. When this function returns, walks and profiles
+/// of other threads have ended. It may wait for seconds for a profile. The preloads notice such a filter themselves.
 ///
 /// Has no effect on a process without a profile.
 pub fn before_filter() {
@@ -131,7 +131,7 @@ pub fn boot<const MEAN: u64>() {
     }
 }
 
-/// The mean distance in the variable; `None` if the text is not understood.
+/// The mean distance in the variable; `None` if the text is invalid.
 fn asked(text: &str) -> Option<u64> {
     if text == "off" {
         return Some(0);

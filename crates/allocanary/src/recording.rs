@@ -1,8 +1,8 @@
-//! Records every allocation of a program, to replay it under every allocator. In: any `GlobalAlloc`. Out: the same
-//! allocator, and a trace if the environment asks for one.
+//! Records every allocation of a program, to replay it under every allocator. In: any `GlobalAlloc`. Out: the same allocator, and a trace
+//! if the environment requests one.
 //!
-//! `allocanary record` preloads a library, which a program with its own allocator linked in does not call. Such a program
-//! records itself:
+//! `allocanary record` preloads a library. A program with its own allocator linked in never calls that library. Such a program records
+//! itself:
 //!
 //! ```ignore
 //! allocanary::install!(jemalloc, wrap = allocanary::Recording);
@@ -37,8 +37,7 @@ use allocanary_recorder::AllocFunction;
 /// An allocator that records its calls; see the [module](self).
 pub struct Recording<A> {
     inner: A,
-    /// The functions that run at the program's start and exit: these references make the linker keep their table
-    /// entries.
+    /// The functions that run at the program's start and exit. These references make the linker keep their table entries.
     _calls: [&'static extern "C" fn(); 2],
 }
 
@@ -60,7 +59,7 @@ extern "C" fn at_exit() {
     recorder::exiting();
 }
 
-/// Runs when the program exits: the trace then says that it is complete.
+/// Runs when the program exits, and marks the trace as complete.
 #[used]
 #[unsafe(link_section = ".fini_array")]
 static AT_EXIT: extern "C" fn() = at_exit;
@@ -77,7 +76,7 @@ impl<A> Recording<A> {
     }
 }
 
-/// Alignments up to this are malloc's own.
+/// Alignments up to this number of bytes are those of `malloc`.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 const NATURAL: usize = 16;
 

@@ -1,6 +1,5 @@
-//! Changes and reads the allocator that [`install!`](macro@crate::install) installed, while the program runs. A
-//! function has the same name for all three allocators if it does the same. In: calls from any thread at any time. Out:
-//! the result, or an error with the reason.
+//! Changes and reads the allocator that [`install!`](macro@crate::install) installed, while the program runs. A function with the same
+//! effect has the same name for all three allocators. In: calls from any thread at any time. Out: the result, or an error with the reason.
 //!
 //! A call that the allocator cannot serve returns [`Error::Unsupported`]. A call that needs an allocator returns
 //! [`Error::NotInstalled`] if the binary has no `install!`.

@@ -2,7 +2,7 @@
 fn main() {
     let pairs: usize = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(0);
     for pair in 0..pairs {
-        // Four size classes by turns; black_box keeps the compiler from seeing that nothing is stored.
+        // Four size classes take turns. black_box hides from the compiler that nothing is stored.
         let block: Vec<u8> = Vec::with_capacity(std::hint::black_box(16 << (2 * (pair % 4))));
         std::hint::black_box(&block);
     }

@@ -9,7 +9,7 @@ unsafe extern "C" {
     fn free(block: *mut c_void);
 }
 
-// Links the allocator, which the names above are of.
+// Links the allocator that has the functions above.
 #[used]
 static LINKED: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

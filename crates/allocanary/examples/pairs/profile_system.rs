@@ -1,4 +1,4 @@
-//! Pairs of allocate and free with system, sampled.
+//! Pairs of allocate and free with system, with a profile that samples.
 
 allocanary::install!(system, profile = "512KiB");
 

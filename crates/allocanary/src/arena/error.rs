@@ -27,10 +27,10 @@ pub enum ArenaError {
         /// The size of all its chunks.
         held: usize,
     },
-    /// It was released.
+    /// The arena was released.
     #[error("the arena was released: make a new one")]
     Released,
-    /// It cannot be reset or trimmed while other handles may have references into it.
+    /// The arena cannot be reset or trimmed while other handles may have references into it.
     #[error("{others} other handles of arena {id} live: drop them first")]
     Shared {
         /// The arena.

@@ -102,8 +102,8 @@ impl SharedArena {
 
     fn alone(&mut self, change: impl FnOnce(&mut Arena)) -> Result<()> {
         let mut registry = registry();
-        // A weak handle counts as another handle. No thread can find the arena during this, because the registry is
-        // locked.
+        // A weak handle counts as another handle. The registry is locked, so that no thread can find the arena
+        // meanwhile.
         let weak = registry.remove(&self.0.id);
         let others = Arc::strong_count(&self.0) - 1;
         let id = self.0.id;

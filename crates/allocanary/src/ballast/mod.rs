@@ -62,8 +62,8 @@ pub struct Ballast;
 static KEEPING: AtomicBool = AtomicBool::new(false);
 
 impl Ballast {
-    /// Reserves addresses, readable and writable, without memory. Costs no resident memory until it is touched. Then
-    /// each touched page costs its size (2 MiB if transparent huge pages are `always`).
+    /// Reserves addresses, readable and writable, without memory. Only a page that is touched becomes resident, at its full size (2 MiB if
+    /// transparent huge pages are `always`).
     ///
     /// Returns an error that names the limit if `RLIMIT_AS`, strict overcommit (`vm.overcommit_memory` 2) or the
     /// processor's address space has too little room.
@@ -71,8 +71,8 @@ impl Ballast {
         Reserved::new(bytes)
     }
 
-    /// Makes the installed allocator keep freed memory until the guard is dropped: with glibc up to `bytes` in each
-    /// arena ([`Kept::at_most`]), with jemalloc and mimalloc all of it. Costs resident memory: what bursts leave.
+    /// Makes the installed allocator keep freed memory until the guard is dropped: with glibc up to `bytes` in each arena
+    /// ([`Kept::at_most`]), with jemalloc and mimalloc all of it. The memory that bursts leave stays resident.
     ///
     /// Returns an error if `bytes` is 0, if another guard is in force, or if the allocator cannot do it: glibc takes
     /// at most 2 GiB less a byte, and musl's malloc cannot keep freed memory.

@@ -34,7 +34,7 @@ pub enum ReserveError {
         /// The name of the limit.
         limit: &'static str,
     },
-    /// The kernel refused: the address space has no such gap, or the process has too many mappings.
+    /// The kernel refused: the address space has no free range of this size, or the process has too many mappings.
     System {
         /// The requested bytes.
         wanted: Bytes,

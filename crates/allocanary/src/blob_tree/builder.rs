@@ -81,8 +81,8 @@ impl BlobTree {
         BlobTree::default()
     }
 
-    /// The builder that was published after the repair, for comparison: the levels' arrays are kept, and every node is
-    /// written to a new buffer. A new builder for every value allocates like the one before the repair.
+    /// Builds like Dolt's builder after the published repair, for comparison: it keeps the levels' arrays and writes
+    /// every node to a new buffer. If each value gets a new builder, the allocations are those before the repair.
     pub fn with_buffer_per_node() -> Self {
         BlobTree { per_node: true, ..BlobTree::default() }
     }
@@ -139,7 +139,7 @@ impl BlobTree {
         if let Some(root) = root {
             return Ok(root);
         }
-        // The remaining children of each level, even if there are none.
+        // Write the remaining children of each level, even if there are none.
         let mut last = Hash::ZERO;
         for at in 0..top {
             let child = self.node(at, &source, &mut store)?;
@@ -177,7 +177,7 @@ fn buffer<'a>(
     children: usize,
 ) -> &'a mut [u8] {
     if per_node {
-        // Dolt's buffer size for a node: its values, the longest varints, and 200 bytes for all else.
+        // The size of Dolt's buffer for a node: its values, the longest varints, and 200 bytes for all else.
         *kept = asked.count(vec![0; values + VARINT_BYTES * children + 200]);
     } else if kept.is_empty() {
         *kept = asked.count(vec![0; LARGEST]);
@@ -185,6 +185,7 @@ fn buffer<'a>(
     kept
 }
 
+/// Passes a node to the store.
 fn put<E: Display>(
     message: &[u8],
     source: &Source<impl Read>,
@@ -249,7 +250,7 @@ impl<R: Read> Source<R> {
         Ok(())
     }
 
-    /// Whether there is nothing after the last byte.
+    /// Checks that there is nothing after the last byte.
     fn end<E: Display>(&mut self) -> Result<(), BuildError<E>> {
         match self.read(&mut [0])? {
             0 => Ok(()),

@@ -23,10 +23,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Three special cases are the same as in Dolt, because hashes depend on them. A value of a multiple of 800,000 bytes
-//! gets an empty node that no other node refers to. A value of exactly 800,000 bytes gets a root with one child. An
-//! empty value has no node and the hash of zeros. One is different: Dolt makes a leaf of the result of a single `read`,
-//! so that a reader in small steps changes the hash.
+//! In three special cases the nodes are the same as Dolt's, because hashes depend on them. A value of a multiple of
+//! 800,000 bytes gets an empty node that no other node refers to. A value of exactly 800,000 bytes gets a root with one
+//! child. An empty value has no node and the hash of zeros. One case differs: Dolt makes a leaf of the result of a
+//! single `read`, so that a reader in small steps changes the hash.
 
 mod builder;
 mod hash;

@@ -1,6 +1,6 @@
 //! Reads a node. In: any bytes. Out: a leaf's payload, or an inner node's children; or the problem with the bytes.
 //!
-//! Each FlatBuffers offset is checked against the message, so that it cannot panic for any bytes.
+//! Each FlatBuffers offset is checked against the message, so that no bytes make it panic.
 
 use super::hash::{HASH_BYTES, Hash};
 use super::message::{FAN_OUT, KIND, LEAF_BYTES, MOST_LEVELS, NAME, PREFIX, VARINT_BYTES};
@@ -14,7 +14,7 @@ pub enum Node<'a> {
     Inner(Inner<'a>),
 }
 
-/// A node with at most [`FAN_OUT`] children. A node of an empty part has none.
+/// A node with at most [`FAN_OUT`] children, or with none ([the special cases](crate::blob_tree)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inner<'a> {
     level: u8,
@@ -142,7 +142,8 @@ impl<'a> Table<'a> {
         check(&bytes[4..8] == NAME, "name", format!("{} (BLOB)", u32::from_be_bytes(*NAME)), name)?;
 
         let at = offset(bytes, 0, 4, "table")?;
-        // Signed: the offsets may be before or after the table. In Dolt's messages they are before it.
+        // The offset is signed: the offsets of the fields may be before or after the table. In Dolt's messages they are
+        // before it.
         let back = offset(bytes, at, 4, "table")?;
         let offsets = at.checked_sub(back);
         check(offsets.is_some(), "offsets of fields", format!("at most {at} bytes before the table"), back)?;

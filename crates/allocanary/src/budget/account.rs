@@ -1,8 +1,8 @@
-//! The decisions of a memory budget. In: readings (the limit, the bytes in use, the time), and the results of purges. Out: orders.
-//! Reads nothing, calls nothing.
+//! The decisions of a memory budget. In: readings (the limit, the bytes in use, the time), and the results of purges. Out: orders. It makes
+//! no readings and no calls itself.
 //!
-//! Allocation triggers readings. A purge is worth its time only if more bytes are in use than after the last purge. If the program's
-//! live bytes exceed the limit, each purge is in vain: it is repeated only when a further 2 % of the limit are in use.
+//! Allocations trigger readings. A purge is worth its time only if more bytes are in use than after the last purge. If the program's live
+//! bytes exceed the limit, no purge helps: the next one waits until a further 2 % of the limit are in use.
 //!
 //! The main cost of a purge comes later: each page that the program takes again is a page fault. Near the limit these faults took nine
 //! tenths of a program's time. So all work of a budget is paid from a purse: 5 % of a processor's time. When the purse is empty, pages
@@ -40,12 +40,12 @@ impl BudgetUsage {
     }
 }
 
-/// What is to be done.
+/// The budget's orders to its caller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Orders {
     /// Give back what the allocator keeps. Call [`BudgetHistory::purged`] afterwards.
     pub purge: bool,
-    /// Every thread gives back what it keeps.
+    /// Ask every thread to give back what it keeps.
     pub everyone: bool,
     /// `Some(true)`: stop keeping freed pages. `Some(false)`: keep them as before.
     pub keep_nothing: Option<bool>,
@@ -57,37 +57,36 @@ pub struct Orders {
     pub next: u64,
 }
 
-/// A purge is repeated when the bytes in use have grown by this share of the limit since the last one, in percent.
+/// A purge is repeated when the bytes in use have grown by this percentage of the limit since the last purge.
 const STEP: u64 = 2;
-/// From this share of the limit on, a purge that gives something back is made even if the purse is empty, in percent.
+/// From this percentage of the limit on, a purge that is not in vain is made even if the purse is empty.
 const EDGE: u64 = Level::Severe.percent();
-/// A purge that gives back less than this share of the limit was in vain, in percent.
+/// A purge that gives back less than this percentage of the limit was in vain.
 const LITTLE: u64 = 3;
-/// After this many purges in vain, one after the other, the next is not expected to help until fewer bytes were in use meanwhile.
+/// After this many purges in vain in a row, the next is expected to help only if the bytes in use have fallen meanwhile.
 const VAIN: u32 = 2;
-/// If readings come close together, the distance between them grows until they take at most 1/SHARE of the time, but at most to
-/// FARTHER times the usual distance.
+/// If readings come close together, the distance between them grows: until they take at most 1/SHARE of the time, but to at most FARTHER
+/// times the usual distance.
 const SHARE: u64 = 50;
 const FARTHER: u64 = 8;
-/// The minimum and the maximum of bytes between two readings. A lowered limit is noticed after the maximum at the
-/// latest.
+/// The minimum and the maximum of bytes between two readings. A lowered limit is noticed after the maximum at the latest.
 pub(super) const FEWEST: u64 = 64 << 10;
 const MOST: u64 = 64 << 20;
-/// The time between two lines, in nanoseconds.
+/// The minimum time between two of the lines of [`Orders::say`], in nanoseconds.
 const QUIET: u64 = 60_000_000_000;
 
-/// What a budget knows of the past.
+/// What the budget remembers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BudgetHistory {
     limit: u64,
-    /// The level by the readings, before purges and after them.
+    /// The level by the last reading, before or after a purge.
     level: Level,
-    /// The level that the program was told. It does not rise while a purge is due.
+    /// The level that was last reported to the program. It does not rise while a purge is due.
     told: Level,
     /// Whether the allocator was told not to keep freed pages.
     keeps_nothing: bool,
-    /// The level of the last purge, and the minimum of bytes in use since then. Both fall when fewer bytes are in use: later growth
-    /// may be kept pages again.
+    /// The level of the last purge, and the minimum of bytes in use since then. Both fall when fewer bytes are in use, because later growth
+    /// may be pages that a new purge can give back.
     purged_at: Level,
     after: u64,
     /// The number of purges in vain, one after the other.
@@ -98,9 +97,9 @@ pub struct BudgetHistory {
     /// Whether the last purge asked every thread to give back what it keeps.
     everyone: bool,
     purse: Purse,
-    /// Page faults at the last reading; only while freed pages are not kept.
+    /// Page faults at the last reading. Set only while freed pages are not kept.
     faults: Option<u64>,
-    /// The time of the last reading, and the factor by which readings are set apart.
+    /// The time of the last reading, and the factor by which the distance between readings has grown.
     looked: u64,
     apart: u64,
     /// Whether the line of [`Orders::say`] was written for this limit.
@@ -109,7 +108,7 @@ pub struct BudgetHistory {
 }
 
 impl BudgetHistory {
-    /// An account before the first reading.
+    /// No reading was made yet.
     pub const fn new() -> BudgetHistory {
         BudgetHistory {
             limit: 0,
@@ -130,7 +129,7 @@ impl BudgetHistory {
         }
     }
 
-    /// The level that the program was told last: the one that remained after the allocator gave everything back.
+    /// The level that was last reported to the program, which remained after the allocator gave everything back.
     pub fn told(&self) -> Level {
         self.told
     }
@@ -140,12 +139,12 @@ impl BudgetHistory {
         self.limit
     }
 
-    /// Whether page faults have to be read: while freed pages are not kept, the extra page faults are its cost.
+    /// Whether readings must include page faults. While freed pages are not kept, the extra page faults are the cost.
     pub fn asks_for_faults(&self) -> bool {
         self.keeps_nothing
     }
 
-    /// Takes a reading, and returns what is to be done.
+    /// Takes a reading, and returns orders.
     pub fn look(&mut self, reading: BudgetUsage) -> Orders {
         self.take(reading);
         self.purse.pay(reading.took);
@@ -166,8 +165,8 @@ impl BudgetHistory {
         self.settle(reading, !is_due)
     }
 
-    /// Returns what is to be done after a purge that began at `began`, if the reading after it failed. `before` is the reading
-    /// before the purge, with the present time.
+    /// Returns orders after a purge that began at `began`, if the reading after it failed. `before` is the reading before the purge, with
+    /// the present time.
     pub fn purged_unread(&mut self, began: u64, before: BudgetUsage) -> Orders {
         self.ended_at(began, before);
         Orders { next: self.next(before), ..Orders::default() }
@@ -178,7 +177,7 @@ impl BudgetHistory {
         self.purse.pay(now.saturating_sub(began));
     }
 
-    /// Returns what is to be done after a purge that began at `began` with `before` bytes in use. `reading` was made after the purge.
+    /// Returns orders after a purge that began at `began` with `before` bytes in use. `reading` was made after the purge.
     pub fn purged(&mut self, began: u64, before: u64, reading: BudgetUsage) -> Orders {
         self.ended_at(began, reading);
         let given = before.saturating_sub(reading.used);
@@ -193,7 +192,7 @@ impl BudgetHistory {
         orders
     }
 
-    /// Records whether freed pages are not kept (`nothing`).
+    /// Records that the allocator keeps no freed pages from now on (`nothing`), or keeps them again.
     pub fn keeps(&mut self, nothing: bool) {
         self.keeps_nothing = nothing;
         self.faults = None;
@@ -224,7 +223,7 @@ impl BudgetHistory {
         self.purged_at = self.purged_at.min(self.level);
         self.over |= reading.used > limit;
         if self.level == Level::Calm {
-            // What is freed from here on may be kept pages again.
+            // Memory that is freed from here on may be kept pages again, which a purge can give back.
             (self.said, self.over, self.vain) = (false, false, 0);
         }
     }
@@ -243,8 +242,8 @@ impl BudgetHistory {
         self.purse.has() || (reading.ahead() >= share(self.limit, EDGE) && self.vain < VAIN && !self.over)
     }
 
-    /// Orders without a purge: the settings, and the level that the program is told. The level rises only if `may_rise`: it does not
-    /// rise while a purge is put off.
+    /// Orders without a purge: the settings, and the level to report to the program. The level rises only if `may_rise` and thus not while
+    /// a purge is put off.
     fn settle(&mut self, reading: BudgetUsage, may_rise: bool) -> Orders {
         let back = self.keeps_nothing && (self.level == Level::Calm || !self.purse.has());
         let level = if self.limit == 0 { Level::Calm } else { self.told.moved(reading.used, self.limit) };
@@ -254,8 +253,7 @@ impl BudgetHistory {
         Orders { keep_nothing: back.then_some(false), tell, next: self.next(reading), ..Orders::default() }
     }
 
-    /// Half of the bytes to the next point at which something may be due. The program may touch all of the allocated
-    /// bytes, or none.
+    /// Half of the distance to the next level or purge, in bytes: the program may touch all of the bytes that it allocates, or none.
     fn next(&self, BudgetUsage { used, more, .. }: BudgetUsage) -> u64 {
         // The block counts as used, however large it is: the program may touch it at once.
         let used = used.saturating_add(more);

@@ -1,5 +1,5 @@
-//! The program's own function for reacting when memory is short. In: one function. Out: calls of it with each new level. It is never
-//! called within itself, and a panic in it ends here.
+//! The program's own function for reacting when memory is short. In: one function. Out: a call of the function for each new level. The
+//! function is never called within itself, and a panic in it ends here.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
@@ -19,7 +19,7 @@ pub(super) fn set(callback: Box<dyn Fn(Level) + Send + Sync>) {
         Ok(mut place) => place.replace(callback),
         Err(poisoned) => poisoned.into_inner().replace(callback),
     };
-    drop(before); // outside the lock: what it drops may allocate
+    drop(before); // outside the lock, because the dropped function may allocate
 }
 
 /// Calls the function, without a lock. While the function is being replaced, neither the old nor the new one is called, and the

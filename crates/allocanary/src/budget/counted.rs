@@ -1,5 +1,5 @@
-//! An allocator whose threads count what they allocate, for a budget. In: an allocator's calls. Out: the same calls, and a call
-//! of the budget each time a thread has allocated a [`chunk`].
+//! An allocator that counts for a budget what each thread allocates. In: an allocator's calls. Out: the same calls, and a call of the
+//! budget each time a thread has allocated a [`chunk`].
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;

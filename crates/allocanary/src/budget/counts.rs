@@ -1,4 +1,4 @@
-//! What a budget has done so far. In: each event. Out: counts, for a proof and for gauges.
+//! What a budget has done so far. In: each event. Out: counts, for gauges and for the proof that a preload writes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,7 +11,7 @@ pub struct BudgetCounters {
     pub looks: AtomicU64,
     /// Readings that failed. The previous limit and level stay.
     pub unread: AtomicU64,
-    /// Changes of the level that the program was told.
+    /// How often a new level was reported to the program.
     pub levels: AtomicU64,
     /// Purges: how often the pages that the allocator keeps were given back.
     pub purges: AtomicU64,
@@ -21,7 +21,6 @@ pub struct BudgetCounters {
     pub nanos: AtomicU64,
     /// The limit of the last reading in bytes; 0 means no limit.
     pub limit: AtomicU64,
-    /// The present level.
     level: AtomicU64,
 }
 

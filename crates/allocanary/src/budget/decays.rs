@@ -38,8 +38,8 @@ impl Decays {
         self.to_come.filter(|before| now == 0 && *before != 0)
     }
 
-    /// The time to restore for an arena. `now` is its present time. An arena that was made meanwhile gets the time that it would
-    /// have had. For the arena of huge blocks (`is_huge`) that is zero, as the allocator sets it, or never.
+    /// The time to restore for an arena. `now` is its present time. An arena that was made meanwhile gets the time of new arenas. The arena
+    /// of huge blocks (`is_huge`) gets zero, as the allocator sets it, or -1 (never).
     pub fn again(&mut self, arena: usize, now: i64, is_huge: bool) -> Option<i64> {
         let new = self.to_come.map(|millis| if is_huge { millis.min(0) } else { millis });
         let before = self.of.get_mut(arena)?.take().or(new)?;

@@ -18,7 +18,7 @@ pub enum Level {
 /// The levels from the highest to the lowest.
 const DOWN: [Level; 4] = [Level::Last, Level::Severe, Level::High, Level::Calm];
 
-/// A level ends when the bytes in use are this share of the limit below its start, in percent.
+/// A level ends when the bytes in use are this percentage of the limit below the level's start.
 const HYSTERESIS: u64 = 10;
 
 impl Level {
@@ -42,8 +42,8 @@ impl Level {
         }
     }
 
-    /// The level after this one, with `used` of `limit` bytes in use. It rises at once. It falls only when the bytes in use are
-    /// clearly lower, so that it does not change to and fro.
+    /// Returns the level with `used` of `limit` bytes in use, if this is the present level. A level rises at once. It falls only when the
+    /// bytes in use are clearly lower, so that it does not change to and fro.
     pub fn moved(self, used: u64, limit: u64) -> Level {
         let reached = |level: &Level| {
             let percent = if *level <= self { level.percent().saturating_sub(HYSTERESIS) } else { level.percent() };
@@ -53,7 +53,6 @@ impl Level {
     }
 }
 
-/// `percent` of `limit`.
 pub(super) fn share(limit: u64, percent: u64) -> u64 {
     (u128::from(limit) * u128::from(percent) / 100) as u64
 }

@@ -1,5 +1,5 @@
-//! A memory budget inside a process: the allocator gives back the pages that it keeps before the kernel kills the container. In: bytes
-//! that threads allocate. Out: readings of the limit and of the bytes in use, and orders that follow from them.
+//! A memory budget inside a process: the allocator gives back the pages that it keeps before the kernel kills the container. In: how many
+//! bytes threads allocate. Out: readings of the limit and of the bytes in use, and the orders that follow from them.
 //!
 //! No thread is started. Each thread counts what it allocates (in [`counted`], or in the allocator itself) and calls
 //! [`at_chunk`] after each [`chunk`]. The sum of all threads decides when the next reading is due: halfway to the next level,
@@ -42,7 +42,7 @@ const CHUNKS: [u64; 2] = [account::FEWEST, 1 << 20];
 /// A block of at least this size may make a purge due before it is touched. The size is larger than a chunk.
 pub const LARGE: u64 = 2 << 20;
 
-/// The parts that a budget works with.
+/// The allocator and the environment of a budget.
 #[derive(Clone, Copy)]
 pub struct MemoryBudget {
     /// The allocator.
@@ -56,7 +56,6 @@ pub struct MemoryBudget {
     pub say: fn(&[&str]),
 }
 
-/// The state that one thread at a time uses.
 struct Desk {
     account: BudgetHistory,
     room: Room,
@@ -89,14 +88,14 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 static ASKED: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    /// It has no destructor, so it can be used until the thread's end.
+    /// The cells have no destructor, so they can be used until the thread's end. `GAVE` is the value of [`ASKED`] for which this thread
+    /// gave back what it kept.
     static GAVE: Cell<u64> = const { Cell::new(0) };
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Turns a budget on for the life of the process, and reads the limit. `counts` makes threads call [`at_chunk`] from now on and says
-/// whether it could; if it could not, the budget stays off. Returns whether the budget is on. It purges nothing yet, and allocates
-/// nothing.
+/// Turns a budget on for the life of the process, and reads the limit. `counts` makes threads call [`at_chunk`] from now on. If `counts`
+/// returns `false`, the budget stays off. Returns whether the budget is on. Purges and allocates nothing.
 ///
 /// # Safety
 ///
@@ -132,7 +131,6 @@ pub fn is_on() -> bool {
     IS_ON.load(Ordering::Acquire)
 }
 
-/// The budget that is on.
 fn budget() -> Option<&'static MemoryBudget> {
     // SAFETY: written before the budget was on, and not again.
     is_on().then(|| unsafe { (*BUDGET.0.get()).as_ref() }).flatten()
@@ -158,9 +156,9 @@ pub fn begin_anew() {
     COUNTS.begin_anew();
 }
 
-/// The calling thread has allocated `bytes` since its last call of this function, or is about to. Called from an allocation. What this
-/// function itself allocates causes no further call. `more` says by how many bytes the memory in use will grow. It is less than
-/// `bytes` if a block only grows, or if a block is freed too.
+/// The calling thread has allocated `bytes` since its last call of this function, or is about to. An allocation calls it. Allocations
+/// within this function cause no further call. `more` says by how many bytes the memory in use will grow. It is less than `bytes` if a
+/// block only grows, or if a block is freed too.
 pub fn at_chunk(bytes: u64, more: u64) {
     let since = SINCE.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
     if since >= NEXT.load(Ordering::Relaxed) || is_asked() {
@@ -168,8 +166,8 @@ pub fn at_chunk(bytes: u64, more: u64) {
     }
 }
 
-/// The calling thread is about to use a block of `more` bytes, all at once: a block that is copied as it grows lives beside its copy. Like
-/// [`at_chunk`], but what is in use already is not counted again.
+/// The calling thread is about to use a whole block of `more` bytes, for example to copy a block that grows: both exist until the copy is
+/// complete. Like [`at_chunk`], but the bytes do not count as allocated yet.
 #[cold]
 pub fn before_block(more: u64) {
     let since = SINCE.load(Ordering::Relaxed).saturating_add(more);
@@ -224,7 +222,7 @@ fn give_back(budget: &MemoryBudget) {
     let asked = ASKED.load(Ordering::Relaxed);
     (budget.outside)(&mut || {
         GAVE.set(asked);
-        // If the allocator cannot do it, this was reported at the start.
+        // If the allocator cannot do it, that was reported at the start.
         if crate::give_back_heap(budget.allocator, Duration::ZERO) == Ok(true) {
             COUNTS.threads.fetch_add(1, Ordering::Relaxed);
         }
@@ -277,9 +275,9 @@ fn look(budget: &MemoryBudget, more: u64) {
 fn purge(budget: &MemoryBudget, desk: &mut Desk, orders: Orders, before: BudgetUsage) -> Orders {
     let began = monotonic_nanos();
     let asked = if orders.everyone { ASKED.fetch_add(1, Ordering::Relaxed) + 1 } else { ASKED.load(Ordering::Relaxed) };
-    GAVE.set(asked); // this thread's own memory is given back here as well
+    GAVE.set(asked); // this thread's own memory is given back here too
     let _ = budget.allocator.purge(); // an allocator that cannot do it was reported at the start
-    // After the purge: under a delay of 0 mimalloc no longer looks for memory that was freed before.
+    // Comes after the purge: under a delay of 0 mimalloc no longer looks for memory that was freed before.
     desk.keep(budget, orders.keep_nothing);
     let reading = source::read(budget.source, &mut desk.room, before.more, desk.account.asks_for_faults());
     let now = reading.map_or_else(monotonic_nanos, |reading| reading.now);

@@ -3,18 +3,18 @@
 //!
 //! The purse earns 5 % of a processor's time, and keeps at most 0.4 seconds. After eight calm seconds it is full.
 
-/// One nanosecond is earned in this many nanoseconds.
+/// The purse earns one nanosecond in this many nanoseconds.
 const SHARE: u64 = 20;
-/// The maximum that is kept, and the maximum that is owed, in nanoseconds.
+/// The most that the purse keeps, and the most that it owes, in nanoseconds.
 const MOST: i64 = 400_000_000;
 const MOST_OWED: i64 = -1_000_000_000;
 /// The cost of a page that a purge has given back and the program takes again: a page fault that fills the page with zeros. Measured with
 /// sixteen threads on two busy processors: 1.3 to 1.5 us.
 const PAGE_AGAIN: u64 = 1_500;
-/// The cost of a page fault while freed pages are not kept. It includes the call that gave the page back, a few pages at a time, for
-/// which all threads wait. Measured on the same processors: 5.5 us.
+/// The cost of a page fault while freed pages are not kept. It includes the cost of returning the page: the allocator returns a few pages
+/// at a time, and all threads wait. Measured on the same processors: 5.5 us.
 const FAULT: u64 = 5_000;
-/// The size of a page, used if only bytes are known.
+/// The page size by which bytes are converted to pages.
 const PAGE: u64 = 4096;
 
 /// Nanoseconds of a processor's time.
@@ -26,7 +26,6 @@ pub(super) struct Purse {
 }
 
 impl Purse {
-    /// A full purse.
     pub(super) const fn new() -> Purse {
         Purse { has: MOST, at: 0 }
     }
@@ -55,7 +54,6 @@ impl Purse {
         self.pay(faults.saturating_mul(FAULT));
     }
 
-    /// Whether any time is left.
     pub(super) fn has(self) -> bool {
         self.has > 0
     }

@@ -1,8 +1,8 @@
 //! The source of a budget's limit, and what counts against it. In: files of the kernel. Out: readings.
 //!
 //! - `container`: the nearest limit among this control group and the groups above it, and what the group with that limit uses.
-//!   The kernel kills a container for the memory of all its processes, so this process's own memory would be too low. Each
-//!   reading reads the limit again. The list of groups is read again from time to time, because a process may be moved.
+//! The kernel kills a container for the memory of all its processes, so that this process's own memory would be too low a count. Each
+//! reading reads the limit again. The list of groups is read again from time to time, because a process may be moved.
 //! - a size: this process's pages that no file backs, from `/proc/self/statm`. It takes a tenth of the time that `status`
 //!   takes. Pages of files are not counted, because an allocator cannot give them back.
 
@@ -26,7 +26,7 @@ pub enum LimitSource {
 /// The text about an invalid source.
 pub const WANTED: &str = "wanted container, off, or a size of at least 16MiB such as 1GiB";
 
-/// The minimum. An allocator itself needs about this much.
+/// The minimum limit. An allocator itself needs about this much.
 const LEAST: u64 = 16 << 20;
 
 impl LimitSource {
@@ -48,7 +48,7 @@ impl LimitSource {
 /// The list of groups is read again after this many readings.
 const LIST_AGAIN: u32 = 64;
 
-/// Room for the kernel's texts. It is not on the stack, because any allocation may make a reading, on a small stack too.
+/// Room for the kernel's texts. It is static, because an allocation on a small stack may make a reading too.
 pub(super) struct Room {
     list: Listed,
     length: usize,
@@ -90,7 +90,7 @@ fn faults() -> u64 {
     u64::try_from(usage.ru_minflt).unwrap_or(0)
 }
 
-/// The limit and the bytes in use. The inner `None` means that there is no limit; the outer `None`, that it could not be read.
+/// The limit and the bytes in use. The outer `None` means that they could not be read; the inner, that there is no limit.
 fn in_container(room: &mut Room, list: &str, mount: &str) -> Option<Option<(u64, u64)>> {
     if room.length == 0 || room.readings.is_multiple_of(LIST_AGAIN) {
         // If the list cannot be opened, the previous groups stay.

@@ -1,4 +1,4 @@
-//! The budget of an `install!`. In: the source's text, the environment. Out: a budget that is turned on before the first
+//! The budget of an `install!`. In: the limit's source as a text, the environment. Out: a budget that is turned on before the first
 //! allocation.
 
 use std::ffi::CStr;
@@ -54,7 +54,7 @@ fn boot(allocator: &'static dyn Allocator, source: Option<LimitSource>) {
     IS_REFUSED.store(!is_on, Ordering::Relaxed);
 }
 
-/// Whether threads are counted now. If the allocator cannot report what they allocate, its type in `install!` counts instead.
+/// Whether threads count now. If the allocator cannot count what they allocate, the allocator's wrapper in `install!` does.
 fn counts_now(told: &Result<()>) -> bool {
     matches!(told, Ok(()) | Err(Error::Unsupported { .. }))
 }

@@ -1,5 +1,4 @@
-//! Where the tallies are, and which thread owns each. In: threads that begin and end. Out: each thread's tally, and all
-//! of them.
+//! Where the tallies are, and which thread owns each. In: threads that begin and end. Out: each thread's tally, and all tallies.
 //!
 //! Tallies are never freed, only passed to later threads, so any thread may read any of them at any time. There are no
 //! locks: a fork at any moment leaves nothing locked.
@@ -32,11 +31,11 @@ static AFTER_THE_END: Shared = Shared(Tally::new());
 /// C's key whose destructor runs when a thread ends, plus 1; 0 before there is a key.
 static KEY: AtomicU64 = AtomicU64::new(0);
 
-/// The tally of a thread without its own: it returns `false`, and the thread then claims a tally.
+/// The tally of a thread without its own. Its calls return `false`, and then the thread claims a tally.
 static NOBODYS: Tally = Tally::nobodys();
 
 thread_local! {
-    /// Never null, so that a call need not check it.
+    /// Never null, so that a call needs no check.
     static MINE: Cell<Mine> = const { Cell::new(&NOBODYS) };
     static ENDED: Cell<bool> = const { Cell::new(false) };
 }
@@ -87,7 +86,7 @@ fn fresh() -> Option<u64> {
     claimed.ok().map(|before| before + 1)
 }
 
-/// The chunk of a tally, and its place in it: 1..=32 are in chunk 0, 33..=64 in chunk 1, 65..=128 in chunk 2.
+/// A tally's chunk, and its place in the chunk: 1..=32 are in chunk 0, 33..=64 in chunk 1, 65..=128 in chunk 2.
 fn place(number: u64) -> (usize, usize) {
     let at = number - 1;
     match at / FIRST {
@@ -130,7 +129,7 @@ fn at(number: u64) -> Option<Mine> {
     existing(number)
 }
 
-/// Lets the C library call `ended` when this thread ends, after Rust's own thread-local destructors.
+/// Makes the C library call `ended` when this thread ends, after Rust's own thread-local destructors.
 fn tell_the_end(number: u64) {
     if let Some(key) = key() {
         // SAFETY: the key is one that was created. Failure means that the tally is not handed on.

@@ -9,9 +9,9 @@ use super::Counts;
 /// Counters with one writer. They are atomic only for the readers: relaxed loads and stores are plain adds in memory.
 /// Tallies are 128 bytes apart, because processors fetch lines in pairs.
 ///
-/// Live bytes are kept as `room`, the distance from `peak`. One subtraction then counts, and its sign shows whether
-/// there is a new peak. Freed bytes need not be added up: they are `bytes` minus the live bytes. Three counters and a
-/// comparison with a separate peak took half as many instructions again.
+/// Live bytes are kept as `room`, the distance from `peak`. So one subtraction counts, and its sign shows a new peak.
+/// Freed bytes need no counter: they are `bytes` minus the live bytes. Three counters and a comparison with a separate
+/// peak took half as many instructions again.
 #[repr(C, align(128))]
 pub struct Tally {
     bytes: AtomicU64,
@@ -21,8 +21,8 @@ pub struct Tally {
     allocations: AtomicU64,
     frees: AtomicU64,
     reallocations: AtomicU64,
-    /// Odd while `peak` and `room` are both rewritten. If a reader saw only one of the two changed, its live bytes
-    /// would be wrong by the change of the peak. All other calls change only one of the two.
+    /// Odd while both `peak` and `room` are rewritten. A reader that saw only one of them changed would compute wrong
+    /// live bytes. All other calls change only one of the two.
     turn: AtomicU64,
     /// The tally's values when its present thread claimed it: bytes, freed, allocations, frees, reallocations.
     start: [AtomicU64; 5],
@@ -30,7 +30,7 @@ pub struct Tally {
     pub next: AtomicU64,
 }
 
-/// A tally's values at one time; `peak` is of `bytes - freed`, and counts from the process's beginning.
+/// A tally's values at one time. `peak` is the maximum of `bytes - freed` since the process began.
 #[derive(Clone, Copy)]
 pub struct TallyTotals {
     pub bytes: u64,
@@ -130,14 +130,14 @@ impl Tally {
     #[inline(never)]
     fn rises(&self, room: i64) -> bool {
         if room < NOBODYS / 2 {
-            self.room.store(NOBODYS as u64, Relaxed); // so that it stays below 0 however much is added
+            self.room.store(NOBODYS as u64, Relaxed); // so that the room stays below 0, however much is added
             return false;
         }
         self.rewrite(self.peak.load(Relaxed).wrapping_add(room.unsigned_abs()), 0);
         true
     }
 
-    /// Changes both words in one turn. Only the tally's own thread calls it.
+    /// Changes both words in one turn. Only the tally's own thread may call it.
     fn rewrite(&self, peak: u64, room: u64) {
         let turn = self.turn.load(Relaxed);
         self.turn.store(turn.wrapping_add(1), Relaxed);
@@ -198,7 +198,8 @@ impl Tally {
         before
     }
 
-    /// Ends that peak: the surrounding peak is `before` or the present one, whichever is higher.
+    /// Ends the peak that `start_peak` began. The surrounding peak becomes `before` or the present one, whichever is
+    /// higher.
     pub fn end_peak(&self, before: i64) {
         self.set_peak(before.max(self.peak.load(Relaxed) as i64));
     }
@@ -208,7 +209,7 @@ impl Tally {
         self.rewrite(peak as u64, (peak - live) as u64);
     }
 
-    /// Whether this tally counts an allocation that `call` makes on this thread. The counts are then undone.
+    /// Whether this tally counts an allocation that `call` makes on this thread. It then undoes the counts.
     pub fn counts(&self, call: impl FnOnce()) -> bool {
         let counters = [&self.bytes, &self.allocations, &self.frees, &self.reallocations];
         let before = counters.map(|counter| counter.load(Relaxed));

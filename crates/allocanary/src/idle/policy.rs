@@ -18,12 +18,12 @@ const EVERY: &CStr = c"ALLOCANARY_GIVE_BACK_EVERY_MS";
 pub struct Policy {
     gives_back: bool,
     every_millis: u32,
-    /// Whether the program sets it explicitly.
+    /// Whether the program has set it in its code.
     asked: bool,
 }
 
 impl Policy {
-    /// `threads_give_back = true, give_back_every_ms = 100`.
+    /// Equals `threads_give_back = true, give_back_every_ms = 100`.
     pub const DEFAULT: Policy = Policy { gives_back: true, every_millis: 100, asked: false };
 
     /// With `threads_give_back = <true or false>`.
@@ -40,7 +40,7 @@ impl Policy {
         Policy { every_millis: millis as u32, asked: true, ..self }
     }
 
-    /// The policy with the environment's values, if these are valid.
+    /// The policy, with the environment's values in place of its own, if they are valid.
     #[inline]
     fn with_variables(self, word: Option<&[u8]>, every: Option<&[u8]>) -> Policy {
         let mut policy = self;
@@ -60,7 +60,7 @@ impl Policy {
 static IN_FORCE: AtomicU64 = AtomicU64::new(Policy::DEFAULT.every_millis as u64);
 const KEEP: u64 = u64::MAX;
 
-/// Puts a policy in force; the environment overrides it. Allocates nothing.
+/// Makes a policy take effect, unless the environment overrides it. Allocates nothing.
 #[inline]
 pub(crate) fn boot(policy: Policy) {
     // SAFETY: `boot` runs before `main`.
@@ -78,7 +78,7 @@ pub(crate) fn every() -> Option<Duration> {
     }
 }
 
-/// Invalid settings for idle threads in the environment, and settings that the allocator cannot serve.
+/// Invalid settings for idle threads in the environment, and settings that the allocator does not support.
 pub(crate) fn problems(policy: Policy, cannot: Option<String>) -> Vec<String> {
     let mut problems = Vec::new();
     let mut read = |name: &CStr, wanted: &str, fits: fn(&[u8]) -> bool| {
@@ -97,7 +97,6 @@ pub(crate) fn problems(policy: Policy, cannot: Option<String>) -> Vec<String> {
     problems
 }
 
-/// `give_back_every_ms` as text.
 #[inline]
 fn millis(text: &[u8]) -> Option<u32> {
     std::str::from_utf8(text).ok()?.parse().ok().filter(|millis| *millis <= MOST_MILLIS)

@@ -1,4 +1,4 @@
-//! The unused part of the calling thread's stack. In: nothing. Out: its pages are returned to the system.
+//! Returns the unused pages of the calling thread's stack to the system.
 //!
 //! A stack's pages stay in memory once they were touched, even after the calls that touched them have returned. Pages
 //! below the stack pointer are not in use. The system may take them back, and gives zeroed pages when the stack grows
@@ -11,11 +11,11 @@ use std::ptr::with_exposed_provenance_mut;
 
 use allocanary_sys::sys::page_bytes;
 
-/// Bytes below the stack pointer that are not returned: the red zone, and frames of the calls that return the rest.
+/// This many bytes below the stack pointer are not returned: the red zone, and the frames of the calls that return the rest.
 const MARGIN: usize = 16 << 10;
 
 thread_local! {
-    /// The lowest usable address of this thread's stack and the first address above it. `(0, 0)`: not known yet.
+    /// The lowest usable address of this thread's stack and the first address above it. `(0, 0)` if they were not read yet.
     static BOUNDS: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
 }
 
@@ -63,7 +63,7 @@ fn bounds_of_this_thread() -> Option<(usize, usize)> {
         known
     };
     let start = start.addr();
-    // Some versions of glibc count the guard as part of the stack. Leaving its size out is right in all versions.
+    // Some versions of glibc count the guard as part of the stack. To leave out the size of the guard is right in all versions.
     (known && guard < size).then_some((start + guard, start + size))
 }
 

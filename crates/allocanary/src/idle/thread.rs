@@ -5,11 +5,11 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The bytes that a thread must have allocated and freed since its last return, if the allocator counts them. With less
-/// traffic the thread keeps no more than this.
+/// A return is due only after the thread has allocated and freed this many bytes since the last, if the allocator
+/// counts them. After fewer bytes the thread keeps no more than this.
 const ENOUGH: u64 = 16 << 10;
 
-/// A thread that calls this before each wait spends at most 1/SHARE of its time on it.
+/// A thread that may return memory before each wait spends at most 1/SHARE of its time on returns.
 const SHARE: u64 = 100;
 
 /// A thread's record: when it last returned memory, and what it had allocated and freed by then.
@@ -42,8 +42,8 @@ impl IdleThread {
         }
     }
 
-    /// The bytes that this thread has allocated and freed so far. `find` finds the counters once; `None` if it finds
-    /// none.
+    /// The bytes that this thread has allocated and freed so far. The first call finds the counters by `find`; `None`
+    /// if there are none.
     #[inline]
     pub fn bytes(&self, find: impl FnOnce() -> Option<[&'static AtomicU64; 2]>) -> Option<u64> {
         let counters = match self.counters.get() {
@@ -58,10 +58,10 @@ impl IdleThread {
         Some(allocated.wrapping_add(freed))
     }
 
-    /// Whether a return is due. It is due if `bytes` shows enough traffic since the last return, and if `every` has
-    /// passed, or more if the last return was expensive. Without counters (`None`) traffic is not considered. If it is
-    /// due, a new return begins, until [`end`](Self::end). If `every` is zero, one more return is due without further
-    /// traffic, for what other threads have freed since.
+    /// Whether a return is due: if `bytes` shows enough traffic since the last return, and if `every` has passed, or
+    /// more after an expensive return. Without counters (`None`) traffic does not matter. If a return is due, it begins
+    /// now and lasts until [`end`](Self::end). If `every` is zero, one more return is due without traffic, for blocks
+    /// that other threads have freed since.
     #[inline]
     pub fn is_due(&self, every: Duration, bytes: Option<u64>) -> bool {
         let before = self.bytes.get();
@@ -103,8 +103,8 @@ impl Default for IdleThread {
     }
 }
 
-/// A clock's time. The coarse clock shows the time of the kernel's last tick, 1 to 10 ms ago. Reading it needs neither
-/// a system call nor the processor's own clock.
+/// A clock's time in nanoseconds. The coarse clock shows the time of the kernel's last tick, 1 to 10 ms ago. Reading it
+/// needs neither a system call nor the processor's own clock.
 #[inline]
 fn nanos(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };

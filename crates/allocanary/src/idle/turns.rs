@@ -1,4 +1,4 @@
-//! Work that threads share. In: requests. Out: each request is served, by one thread at a time, and no thread waits.
+//! Work that threads share. In: requests. Out: one thread at a time serves each request, and no thread waits.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -18,7 +18,7 @@ pub struct Turns {
 const MOST_ROUNDS: u32 = 16;
 
 impl Turns {
-    /// No thread is working.
+    /// Nobody has requested the work yet.
     pub const fn new() -> Self {
         Turns { asked: AtomicU64::new(0) }
     }
@@ -33,7 +33,7 @@ impl Turns {
         let first = u64::from(this) << 32 | 1;
         let mut seen = self.asked.load(Ordering::Acquire);
         loop {
-            // The work began in another address space, before a fork: its thread does not exist in this process.
+            // The work began in another address space, before a fork. Its thread does not exist in this process.
             let another = seen >> 32 == u64::from(this) && seen as u32 > 0;
             let next = if another { seen.wrapping_add(1) } else { first };
             match self.asked.compare_exchange_weak(seen, next, Ordering::AcqRel, Ordering::Acquire) {

@@ -1,4 +1,4 @@
-//! A thread without its cache, while it waits. In: an allocator that has taken the cache down. Out: the cache is back.
+//! A thread without its cache, while it waits. In: how the allocator brings the cache back. Out: the cache is back.
 
 use std::marker::PhantomData;
 
@@ -13,10 +13,10 @@ pub struct Uncached {
 }
 
 impl Uncached {
-    /// The value for a thread whose cache was not ended.
+    /// For a thread whose cache was not ended.
     pub const NOTHING: Uncached = Uncached { restore: None, here: PhantomData };
 
-    /// The cache was ended; `restore` brings it back.
+    /// For a thread whose cache was ended. `restore` brings it back.
     pub const fn until(restore: fn()) -> Self {
         Uncached { restore: Some(restore), here: PhantomData }
     }

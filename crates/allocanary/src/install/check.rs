@@ -23,7 +23,7 @@ pub const fn count(requested: &[(&str, Value)], tuned: &[(&str, Value)]) -> usiz
 }
 
 /// Checks the settings of an `install!` while it compiles: each name is in the table, and each value has the right
-/// kind. After [`TUNED`], those settings of `tuned` that the program does not set itself come first.
+/// kind. After [`TUNED`], the settings of `tuned` come first, except those that the program sets itself.
 ///
 /// `N` is [`count`]. Texts with a unit become numbers in bytes, because allocators read no units, or units other than
 /// ours.
@@ -85,12 +85,11 @@ const fn check((name, value): (&'static str, Value), table: &[Setting]) -> (&'st
     (name, in_bytes(value, &table[row].kind))
 }
 
-/// Ends the compilation with a text.
 const fn fail(text: ConstText) {
     panic!("{}", text.as_str());
 }
 
-/// A value as the program has written it, behind a text.
+/// Appends a value to a text, as the program has written it.
 const fn found(text: ConstText, value: Value) -> ConstText {
     match value {
         Value::Text(found) => text.with(found),
@@ -111,11 +110,11 @@ const fn fits(name: &str, value: Value, kind: &SettingKind) -> bool {
         Value::Text(text) => kind.takes(text),
         Value::PerCpu(ratio) => ratio > 0 && follows_cpus(name),
         Value::Auto => follows_cpus(name),
-        Value::Number(_) => false, // only made here
+        Value::Number(_) => false, // only `in_bytes` makes numbers, after this check
     }
 }
 
-/// Like [`checked`], for one setting of a text that is read while the program starts: `narenas` and `per_cpu(1)`. The
+/// Like [`checked`], for one setting as texts that are read while the program starts: `narenas` and `per_cpu(1)`. The
 /// error says which part is invalid. Allocates nothing.
 pub fn setting_of(
     name: &str,

@@ -1,7 +1,7 @@
-//! The names of all settings that `install!` takes, so that a wrong one is an error at its place in the program. In: nothing. Out: a
-//! constant for each name, which is the name.
+//! The names of all settings that `install!` takes, as constants. So the compiler reports a wrong name at its place in the program, and
+//! suggests the nearest name.
 //!
-//! The compiler then suggests the nearest name. Whether the program's allocator has the setting is checked with its value.
+//! The check of a value finds out whether the program's allocator has the setting.
 
 /// Makes the constants, and a list of them for the test.
 macro_rules! names {

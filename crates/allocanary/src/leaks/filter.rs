@@ -1,5 +1,6 @@
-//! A filter with which a free sees, in one access, that a block has no record. In: addresses of recorded blocks, and of
-//! blocks whose record is removed. Out: for any address, whether it may have a record; `false` is certain.
+//! A filter by which a free sees, in one access, that a block has no record. In: addresses of recorded blocks, and of
+//! blocks whose record is removed. Out: whether the block at an address may have a record. `false` means that it has
+//! none.
 //!
 //! A byte for each of 65,536 hashes counts the recorded blocks with that hash. With sampling nearly every byte is 0.
 //! The length is the same for every table, and the multiplier has 32 bits, so both are constants within the
@@ -8,14 +9,14 @@
 use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The number of hashes is 2^BITS. Miri goes through the whole array at each use.
+/// The number of hashes is 2^BITS. It is small for Miri, which goes through the whole array at each use.
 const BITS: u32 = if cfg!(miri) { 6 } else { 16 };
 const LENGTH: usize = 1 << BITS;
 
-/// Counts by hash; all zero bytes are an empty filter.
+/// Counts by hash. All bytes are zero in an empty filter.
 pub struct Filter([AtomicU8; LENGTH]);
 
-/// The filter of no records, used as long as there is no table. Only read.
+/// The empty filter, used as long as there is no table. Only read.
 pub static NO_RECORDS: Filter = Filter([const { AtomicU8::new(0) }; LENGTH]);
 
 impl Filter {
@@ -27,8 +28,8 @@ impl Filter {
 
     /// Adds a recorded block.
     ///
-    /// Only a block's owner asks for its address, and a later owner gets the address from the present one: no other
-    /// memory order is needed.
+    /// Relaxed order is enough: only a block's owner asks for the block's address, and a later owner gets the address
+    /// from the present one.
     pub fn add(&self, address: usize) {
         self.change(address, |count| count + 1);
     }
@@ -38,14 +39,14 @@ impl Filter {
         self.change(address, |count| count - 1);
     }
 
-    /// A byte that has reached 255 stays there: its count is no longer known.
+    /// A byte that has reached 255 stays at 255, because its count is lost.
     fn change(&self, address: usize, change: impl Fn(u8) -> u8) {
         let known = |count: u8| (count != u8::MAX).then(|| change(count));
         _ = self.0[hash(address)].fetch_update(Relaxed, Relaxed, known);
     }
 }
 
-/// Blocks are 16 bytes apart, and 32 bits of that are 64 GiB.
+/// Blocks are 16 bytes apart. 32 bits of these distances are 64 GiB.
 #[inline(always)]
 fn hash(address: usize) -> usize {
     (((address >> 4) as u32).wrapping_mul(0x9e37_79b9) >> (32 - BITS)) as usize

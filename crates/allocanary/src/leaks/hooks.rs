@@ -1,22 +1,22 @@
 //! The allocator's four calls. In: blocks made, moved and freed. Out: the inner allocator's results, and records.
 //!
-//! The decision whether a block is sampled comes before the call of the allocator. So this call is a jump, and nothing
-//! has to be saved across it. If the allocation then fails, its bytes are used up; this does not change the chances of
-//! other blocks.
+//! Whether a block is sampled is decided before the call of the allocator. So this call is a jump, and nothing has to
+//! be saved across it. If the allocation then fails, its bytes are used up, which does not change the chances of other
+//! blocks.
 
 use std::alloc::{GlobalAlloc, Layout};
 
 use super::{Leaks, sampler};
 
 impl<A: GlobalAlloc> Leaks<A> {
-    /// Whether a block of `bytes` is to be recorded, or at least needs a random draw. Without sampling the thread's
-    /// countdown is not used: it may belong to another allocator.
+    /// Whether a block of `bytes` is to be recorded, or at least needs a random draw. Without sampling, the thread's
+    /// countdown is not used, because it may belong to another allocator.
     #[inline(always)]
     fn passes(&self, bytes: u64) -> bool {
         if self.is_sampling() { sampler::passes(bytes) } else { bytes > 0 }
     }
 
-    /// Makes the block at which the thread's countdown ended.
+    /// Allocates the block at which the thread's countdown has ended.
     #[cold]
     #[inline(never)]
     fn made(&self, size: usize, make: impl FnOnce() -> *mut u8) -> *mut u8 {
@@ -25,8 +25,8 @@ impl<A: GlobalAlloc> Leaks<A> {
         block
     }
 
-    /// Reallocates a block that may have a record, or at which the thread's countdown ended. In the first case the
-    /// countdown was not used yet.
+    /// Reallocates a block that may have a record (`may_have`), or at which the thread's countdown has ended. In the
+    /// first case the countdown did not count the block yet.
     ///
     /// # Safety
     ///
@@ -34,7 +34,7 @@ impl<A: GlobalAlloc> Leaks<A> {
     #[cold]
     #[inline(never)]
     unsafe fn realloc_recorded(&self, block: *mut u8, layout: Layout, size: usize, may_have: bool) -> *mut u8 {
-        // As with a free: another thread may have the old address before the call returns.
+        // Detached before the call, as with a free: another thread may get the old address before the call returns.
         let number = self.table().and_then(|table| table.detach(block as usize));
         // SAFETY: the caller's promises are those that the allocator asks for.
         let moved = unsafe { self.inner.realloc(block, layout, size) };
@@ -75,7 +75,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Leaks<A> {
 
     #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // A block that has a record keeps it: the draw for its new bytes is made with the record.
+        // A block that has a record keeps it. Its new bytes get their random draw with the record.
         let may_have = self.may_have(block);
         if may_have || self.passes((size as u64).saturating_sub(layout.size() as u64)) {
             // SAFETY: as above.

@@ -80,10 +80,11 @@ pub struct Report {
     pub unrecorded_bytes: u64,
 }
 
-/// Passes each record to the given function.
+/// Calls the given function with each record.
 type Records<'a> = dyn Fn(&mut dyn FnMut(&Record)) + 'a;
 
-/// A site while its records are added up. There may be a million, so this is small; the stack is looked up again later.
+/// A site while its records are added up. There may be a million sites, so it is small, and the stack is looked up
+/// again later.
 struct Pile {
     sum: Sum,
     oldest: u64,
@@ -120,7 +121,7 @@ impl Report {
             }
         });
         let age = |born: u64| Duration::from_nanos(now.saturating_sub(born));
-        // A site whose last block was freed between the two passes has no stack, and counts among the rest.
+        // A site has no stack if its last block was freed between the two passes. It then counts among the others.
         let mut other_sites = rest.len() as u64;
         let mut sites = Vec::new();
         for (key, pile) in piles {
@@ -147,8 +148,8 @@ impl Report {
     }
 }
 
-/// A hash of a stack, over whole words. Two stacks with the same hash are counted as one: among a million
-/// stacks the chance is one in 10^7.
+/// A hash of a stack, over whole words. Two stacks with the same hash count as one: among a million stacks the chance
+/// of this is one in 10^7.
 fn key(frames: &[usize; DEPTH]) -> u64 {
     let mix = |key: u64, frame: &usize| {
         let mixed = (key ^ *frame as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);

@@ -1,10 +1,10 @@
 //! Which blocks are recorded. In: the bytes that a thread allocates. Out: whether to record a block.
 //!
 //! A Poisson process over bytes, as in other heap profilers: each byte is a hit with the same small chance, and a block
-//! with a hit in it is recorded. The number of bytes until the next hit is drawn once from the exponential
-//! distribution, so that a call costs one subtraction. A block of `s` bytes is recorded with the chance
-//! `1 - exp(-s / mean)`, which makes the estimate of unrecorded blocks unbiased. A fixed step ("each 512 KiB") could
-//! synchronise with a program's own pattern.
+//! with a hit in it is recorded. After each hit, the number of bytes until the next one is drawn from the exponential
+//! distribution, so that a call costs one subtraction. A block of `s` bytes is recorded with the chance `1 - exp(-s /
+//! mean)`. This makes the estimate of unrecorded blocks unbiased. A fixed step ("each 512 KiB") could synchronise with
+//! a program's own pattern.
 
 use std::cell::Cell;
 use std::sync::atomic::AtomicU64;
@@ -14,7 +14,7 @@ use allocanary_sys::clocks;
 use allocanary_sys::rng::Rng;
 
 thread_local! {
-    /// Bytes to the next hit; a negative value is a hit.
+    /// Bytes to the next hit; negative after a hit.
     static LEFT: Cell<i64> = const { Cell::new(0) };
     static DICE: Cell<Option<Rng>> = const { Cell::new(None) };
     static INSIDE: Cell<bool> = const { Cell::new(false) };
@@ -30,10 +30,10 @@ pub fn passes(bytes: u64) -> bool {
     left < 0
 }
 
-/// Called after [`passes`] returned `true` for a block of `bytes`: whether to record the block. It draws the distance
-/// to the next hit, even if the caller will record nothing: after any omission the chances are the same.
+/// Called after [`passes`] returned `true` for a block of `bytes`. Returns whether to record the block. It draws the
+/// distance to the next hit even if the caller will record nothing, so that the chances stay the same.
 ///
-/// At a thread's first call no distance has been drawn. It draws one then, and checks the block against it.
+/// A thread's first call has no distance yet. It draws one, and checks the block against it.
 pub fn is_hit(bytes: u64, mean: u64) -> bool {
     if DICE.get().is_none() {
         DICE.set(Some(Rng::part(clocks::monotonic_nanos(), THREADS.fetch_add(1, Relaxed))));
@@ -55,24 +55,24 @@ fn draw(mean: u64) -> i64 {
 }
 
 fn exponential(dice: &mut Rng, mean: u64) -> i64 {
-    // In (0, 1]: 53 bits, and never the 0 whose logarithm is infinite.
+    // In (0, 1], with 53 bits: 0 would have an infinite logarithm.
     let chance = ((dice.next() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
     (-chance.ln() * mean as f64) as i64
 }
 
-/// How many blocks a recorded block represents: one divided by its chance of being recorded.
+/// The number of blocks that a recorded block represents: one divided by its chance of being recorded.
 pub fn weight(drawn: u64, mean: u64) -> f64 {
     if mean <= 1 { 1.0 } else { -1.0 / (-(drawn as f64) / mean as f64).exp_m1() }
 }
 
-/// While this value lives, the thread records nothing: allocations for recording and reporting are not the program's.
+/// While this value lives, the thread records nothing: recording and reporting allocate blocks that are not the
+/// program's.
 pub struct Inside(());
 
 impl Inside {
     /// `None` if the thread already has such a value.
     pub fn enter() -> Option<Inside> {
-        // Not `then_some`: it would make the value before the check, and dropping that value would end the guard in
-        // force.
+        // `then_some` would make the value before the check, and its drop would end the guard that is in force.
         if INSIDE.replace(true) { None } else { Some(Inside(())) }
     }
 }

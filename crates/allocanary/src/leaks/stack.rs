@@ -20,10 +20,10 @@ pub struct Frame {
     pub line: Option<u32>,
 }
 
-/// The code addresses of the calling thread's stack, innermost first, 0 after the last.
+/// The code addresses of the calling thread's stack, innermost first. 0 follows the last.
 ///
-/// This does not take the lock of `backtrace::trace`. On Linux unwinding needs no lock, and a lock that one thread
-/// holds while another forks would stay locked in the child.
+/// It does not take the lock of `backtrace::trace`, which unwinding on Linux does not need. A lock that one thread holds while another
+/// forks would stay locked in the child.
 #[inline(always)]
 pub fn capture() -> [usize; DEPTH] {
     let mut frames = [0; DEPTH];
@@ -61,7 +61,7 @@ pub fn resolve(addresses: &[usize]) -> Vec<Frame> {
     frames
 }
 
-/// The allocator's own frames are among the first 14.
+/// The allocator's own frames are among the first 14 of a stack.
 const OWN: usize = 14;
 
 /// The frame that names a site: the innermost that belongs neither to the allocator nor to the standard library.
@@ -69,7 +69,7 @@ pub fn title(frames: &[Frame]) -> Option<&Frame> {
     frames.iter().find(|frame| !is_internal(frame)).or(frames.first())
 }
 
-/// Checks the function's path, or the file's, because line tables give inlined functions without their path.
+/// Whether a frame is the allocator's own, by the function's path or the file's: line tables give inlined functions without their path.
 fn is_own(frame: &Frame) -> bool {
     let crates = ["backtrace", "allocanary::leaks", "allocanary::counting"];
     let shims = ["__rust_alloc", "__rust_realloc", "__rustc::", "__rg_"];
@@ -83,11 +83,11 @@ fn is_internal(frame: &Frame) -> bool {
     is_own(frame) || is_librarys(&frame.function) || in_file(frame, &library)
 }
 
-/// Whether a function's path belongs to the standard library. An implementation does if trait and type are both the
-/// library's, or if the type is the language's: `<server::Parser as core::iter::..::Iterator>::next` is the program's.
+/// Whether a function's path belongs to the standard library. A method of a trait does if trait and type are both the library's, or if the
+/// type is built into the language. `<server::Parser as core::iter::..::Iterator>::next` is the program's.
 fn is_librarys(function: &str) -> bool {
     let begins = |path: &str| begins_with(path, &["alloc", "core", "std", "hashbrown"]);
-    // Traits that the library implements for all types, and a program hardly ever: `<server::Row as
+    // Traits that the library implements for all types, and that a program hardly ever implements: `<server::Row as
     // alloc::slice::hack::ConvertVec>`.
     let blanket = ["alloc::slice", "alloc::vec", "alloc::string"];
     match type_and_trait(function) {

@@ -1,6 +1,6 @@
 //! The records of live blocks, by address. In: blocks made, moved and freed, by any thread. Out: the records.
 //!
-//! A header with the capacity, and four arrays, in one mapping; none is locked or moves:
+//! A header with the capacity, and four arrays, in one mapping. None is locked, and none moves:
 //!
 //! - the [*filter*](super::filter), which shows for nearly every block that it has no record. It comes first in the
 //!   mapping, so that a free finds it by one pointer;
@@ -8,12 +8,12 @@
 //!   alive at once is touched;
 //! - the *index*: an address and the number of its record, at most [`PROBES`] places after the address's home. It has
 //!   twice as many places as there are records;
-//! - *homed*: a byte for each home, with the number of recorded blocks that have it. It grows with the table. If the
-//!   filter is not sure, it is read before the index is searched.
+//! - *homed*: a byte for each home, with the number of recorded blocks that have this home. It grows with the table. If
+//!   the filter is not sure, this byte is read before the index is searched.
 //!
-//! Only a block's owner looks for its address, so concurrent changes to other addresses do not matter. The owner must
-//! remove its record *before* it frees the block. Readers of all records use each record's turn: odd while the record
-//! belongs to a block, and changed in between if the record was.
+//! Only a block's owner looks for its address, so concurrent changes of other addresses do not matter. The owner must
+//! remove its record *before* it frees the block. Readers of all records read each record's turn twice. It is odd while
+//! the record belongs to a block, and differs if the record changed in between.
 
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -28,9 +28,9 @@ pub const DEPTH: usize = 24;
 /// The maximum distance of an address from its home. With half of the places free, even 20 used places are rarely in a
 /// row.
 const PROBES: usize = 64;
-/// In the index: a thread is about to write here.
+/// In the index: a thread is about to write an address here.
 const BUSY: u64 = 1;
-/// Where in the mapping the header and what follows it begin.
+/// The offsets of the header and of the bytes after it in the mapping.
 const HEADER: usize = size_of::<Filter>();
 const HOMED: usize = HEADER + size_of::<Header>();
 
@@ -39,11 +39,11 @@ const HOMED: usize = HEADER + size_of::<Header>();
 pub struct Record {
     /// Its size in bytes.
     pub size: u64,
-    /// The bytes that random draws were made for: the size, and more if the block grew, shrank and grew again.
+    /// The bytes for which random draws were made: the size, or more if the block grew, shrank and grew again.
     pub drawn: u64,
     /// When it was allocated, by the monotonic clock, in nanoseconds.
     pub born: u64,
-    /// The code addresses of the stack, innermost first, 0 after the last.
+    /// The code addresses of the stack, innermost first. 0 follows the last.
     pub frames: [usize; DEPTH],
 }
 
@@ -94,14 +94,14 @@ impl Table {
         Some(Table { memory })
     }
 
-    /// Gives up the value but not the memory.
+    /// Returns the memory, which stays mapped.
     pub fn into_memory(self) -> NonNull<u8> {
         let memory = self.memory;
         std::mem::forget(self);
         memory
     }
 
-    /// The table that [`into_memory`](Table::into_memory) took apart.
+    /// Makes the table again from the memory of [`into_memory`](Table::into_memory).
     ///
     /// # Safety
     ///
@@ -122,7 +122,7 @@ impl Table {
 
     fn write(&self, number: u64, address: usize, record: &Record) -> bool {
         let Some(stored) = self.stored(number) else { return false };
-        fence(Release); // a reader that sees a new value also sees that the turn was even
+        fence(Release); // a reader that sees a new value then also sees that the turn was even
         stored.size.store(record.size, Relaxed);
         stored.drawn.store(record.drawn, Relaxed);
         stored.born.store(record.born, Relaxed);
@@ -141,8 +141,8 @@ impl Table {
         })
     }
 
-    /// Takes a block's address away from its record, and returns the record's number. Between the two halves of a
-    /// reallocation the record belongs to no address.
+    /// Takes a block's address away from its record, and returns the record's number. While the block is reallocated,
+    /// its record belongs to no address.
     pub fn detach(&self, address: usize) -> Option<u64> {
         if self.homed(address).load(Relaxed) == 0 {
             return None;
@@ -155,7 +155,7 @@ impl Table {
         Some(number)
     }
 
-    /// Gives the record an address. If there is no room, the record is lost and `false` returned.
+    /// Gives the record an address. Returns `false` if there is no room; the record is then lost.
     pub fn attach(&self, address: usize, number: u64) -> bool {
         let homed = self.homed(address);
         let more = |count: u8| count.checked_add(1);
@@ -239,7 +239,8 @@ impl Table {
         unsafe { self.memory.add(HEADER).cast().as_ref() }
     }
 
-    // References to one element each, not to whole arrays: Miri checks everything that a reference may reach.
+    // These are references to one element each, not to whole arrays, because Miri checks everything that a reference
+    // may reach.
 
     /// How many recorded blocks have the address's home.
     fn homed(&self, address: usize) -> &AtomicU8 {
@@ -271,7 +272,8 @@ impl Drop for Table {
     }
 }
 
-/// The logarithm of the places in the index: at least twice the records, and at least 8 to keep what follows aligned.
+/// The logarithm of the places in the index. There are at least twice as many as records, and at least 8, so that the
+/// records are aligned.
 fn bits(capacity: usize) -> u32 {
     let twice = (2 * capacity).next_power_of_two();
     if twice < 8 { 3 } else { twice.ilog2() }

@@ -1,11 +1,11 @@
-//! When the allocator's counters are read. In: how to read them, and how old they may be. Out: counters, their age.
+//! Decides when the allocator's counters are read. In: how to read them, and how old they may be. Out: the counters and their age.
 //!
-//! jemalloc adds up the statistics of every arena before it reports any, about 10 microseconds each. A scrape that
-//! waited for 256 arenas would take milliseconds of the service's own thread. So a separate thread adds an expensive
-//! sum up, and the scrape reports the previous sum.
+//! jemalloc adds up the statistics of every arena before it reports any, which takes about 10 microseconds for each. A scrape that waited
+//! for 256 arenas would take milliseconds of the service's own thread. So a separate thread makes an expensive sum, and the scrape reports
+//! the previous sum.
 //!
-//! A sum is expensive if it takes long in processor time, twice in a row. When wall time was used, a busy machine
-//! started threads for sums that take a microsecond. In a small service the first thread is a tenth of its memory.
+//! A sum is expensive if it takes much processor time twice in a row. By wall time, a busy machine would start threads for sums that take a
+//! microsecond. In a small service the first thread is a tenth of its memory.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -25,7 +25,7 @@ const STACK: usize = 128 << 10;
 /// The counters that were read last. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CachedCounters {
-    /// The maximum age of the counters. With `None` each scrape reads them, unless that makes scrapes wait.
+    /// The maximum age of the counters. With `None` each scrape reads them, until readings are expensive.
     pub stand: Option<Duration>,
     state: Arc<Mutex<State>>,
 }
@@ -46,7 +46,6 @@ struct Last {
 }
 
 impl CachedCounters {
-    /// The counters and their age.
     pub(super) fn counters(&self, read: impl Fn() -> Counters + Send + 'static) -> (Duration, Counters) {
         let Some(last) = self.state().last else { return (Duration::ZERO, self.read(read)) };
         let stands = match self.stand {

@@ -22,9 +22,9 @@ pub struct FileMap {
     used: usize,
 }
 
-/// Lengths are multiples of this: whole pages on every machine.
+/// Lengths are multiples of this number of bytes: whole pages on every machine.
 const STEP: usize = 64 << 10;
-/// A file grows by its own length, but at most by this.
+/// A file grows by its own length, but at most by this number of bytes.
 const MOST_GROWTH: usize = 1 << 30;
 
 impl FileMap {
@@ -42,7 +42,8 @@ impl FileMap {
     pub fn grow(&mut self, folder: &Path, wanted: usize) -> Result<()> {
         let least = (self.used + wanted).next_multiple_of(STEP);
         let ample = least.max(self.map.len() + self.map.len().min(MOST_GROWTH));
-        // A failed try may have allocated blocks. They stay in the file, and the second try uses them.
+        // The first try may have allocated some blocks before it failed. They stay in the file, and the second try uses
+        // them.
         let given = allocate(&self.file, ample).or_else(|_| allocate(&self.file, least));
         given.map_err(|source| refused(folder, least, self.used, source))?;
         let doing = "map";
@@ -76,7 +77,6 @@ impl FileMap {
         &self.map[..self.used]
     }
 
-    /// The appended bytes, to be overwritten.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.map[..self.used]
     }

@@ -1,4 +1,4 @@
-//! The second half of sorting: all runs become one. In: sorted runs. Out: their records in order, in another place.
+//! The second half of sorting: a merge of all runs. In: sorted runs. Out: their records in order, in another place.
 //!
 //! The records are first cut by their order into parts of about the same size, so that threads merge independently.
 //! Then each part is one merge of all runs, because each pass over a mapped file is expensive.
@@ -36,7 +36,7 @@ pub fn merge<O: Order>(
     share(threads, work, || (), |(), (ranges, to)| merge_part(lengths, order, from, ranges, to));
 }
 
-/// For each part its range in each run.
+/// Returns the range of each part in each run.
 fn cut<O: Order>(
     lengths: RecordLength,
     order: &O,
@@ -55,7 +55,7 @@ fn cut<O: Order>(
     for part in 1..=parts {
         let splitter = samples.get(part * samples.len() / parts).copied();
         let bound = |(run, from): (&SortedRun, &usize)| match splitter {
-            // Never before the end of the last part, even if the caller's comparison is inconsistent.
+            // A part never begins before the last one ends, even if the caller's comparison is inconsistent.
             Some(splitter) => first_not_before(lengths, order, bytes, run, splitter).max(*from),
             None => run.end,
         };
@@ -89,8 +89,8 @@ fn first_not_before<O: Order>(
 fn merge_part<O: Order>(lengths: RecordLength, order: &O, bytes: &[u8], ranges: Vec<Range<usize>>, to: &mut [u8]) {
     let ranges: Vec<Range<usize>> = ranges.into_iter().filter(|range| !range.is_empty()).collect();
     let record = |at| lengths.record(bytes, at);
-    // A record's word contains its place, so that a match reads only the record. Runs are stored one after the other:
-    // of two equal records, that of the earlier run has the lower place.
+    // A record's word contains its place, so that a match reads the record alone. Runs are stored one after the other.
+    // So of two equal records, the one of the earlier run has the lower place.
     let entry = |at, run| (word(order.number(record(at)), at), run);
     let entries: Vec<(u128, usize)> = ranges.iter().enumerate().map(|(run, range)| entry(range.start, run)).collect();
     let mut tournament = Tournament::new(&entries, (DONE, 0), |a, b| comes_first(order, a.0, b.0, record));

@@ -10,8 +10,8 @@
 //! runs are merged at once. Each pass is divided among threads. A sort in memory needs additional memory of the size of
 //! the records; a sort in a file needs as much additional disk space.
 //!
-//! After Dgraph's `z.Buffer` (dgraph-io/ristretto, `z/buffer.go`), which sorts 20M records of 16 bytes in 9 s and syncs
-//! its file to the disk before it deletes it.
+//! The model is Dgraph's `z.Buffer` (dgraph-io/ristretto, `z/buffer.go`), which sorts 20M records of 16 bytes in 9 s
+//! and syncs its file to the disk before it deletes it.
 
 mod error;
 mod map;
@@ -65,7 +65,7 @@ pub struct SortBuffer {
     limit: u64,
     threshold: Threshold,
     threads: usize,
-    /// The maximum number of records in a run. Tests set a smaller one.
+    /// The maximum number of records in a run. Tests use a smaller one.
     run_records: usize,
 }
 
@@ -184,7 +184,7 @@ impl SortBuffer {
     pub fn sort_by_prefix(&mut self, bytes: usize) -> Result<()> {
         let prefix = ByPrefix(bytes);
         match self.lengths {
-            // The number is the whole prefix: records with equal numbers have equal prefixes.
+            // The number contains the whole prefix, so records with equal numbers have equal prefixes.
             RecordLength::Fixed(length) if bytes <= length.min(8) => {
                 self.sort(&ByNumber(|record: &[u8]| prefix.number(record)))
             }

@@ -9,8 +9,8 @@ pub struct Options {
     pub record_length: Option<usize>,
     /// The maximum size of the buffer in bytes, including the lengths of records (one byte for each length below 128).
     pub limit: u64,
-    /// The maximum number of bytes in memory. With more, the buffer moves to a mapped file and stays there; with `None`
-    /// it never does. A record that is still being written is in memory in addition.
+    /// The maximum number of bytes in memory. With more, the buffer moves to a mapped file and stays there. With `None`
+    /// it never moves. A record that is still being written is in memory in addition.
     pub map_after: Option<usize>,
     /// The folder of the temporary files; by default the system's (`TMPDIR`, or `/tmp`). On a tmpfs they use memory.
     pub folder: PathBuf,
@@ -18,8 +18,8 @@ pub struct Options {
     pub threads: usize,
 }
 
-/// The maximum number of threads. With more, each would get too little of the memory for sorting: shorter runs, and
-/// more to merge.
+/// The maximum number of threads. With more, each thread would have too little memory for sorting: the runs would be
+/// shorter, and more of them would have to be merged.
 pub(super) const MOST_THREADS: usize = 8;
 
 impl Default for Options {

@@ -8,17 +8,17 @@ use std::cmp::Ordering;
 /// How far a record's number determines its order.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Says {
-    /// Nothing: it is equal for all records.
+    /// The number is equal for all records.
     Nothing,
-    /// The order, unless two numbers are equal. Then the records are compared.
+    /// The number decides the order, unless two numbers are equal. Then the records are compared.
     Much,
-    /// Everything: no record is read to compare it.
+    /// The number decides the order. No record is read to compare it.
     All,
 }
 
 /// An order of records.
 pub trait Order: Sync {
-    /// What its numbers determine.
+    /// How far the numbers determine the order.
     const NUMBER: Says;
 
     /// The record's number. Lower numbers come first.
@@ -28,7 +28,7 @@ pub trait Order: Sync {
     fn tie(&self, a: &[u8], b: &[u8]) -> Ordering;
 }
 
-/// The order of a comparison.
+/// The order of a comparison that the caller gives.
 pub struct ByComparison<F>(pub F);
 
 impl<F: Fn(&[u8], &[u8]) -> Ordering + Sync> Order for ByComparison<F> {
@@ -77,7 +77,7 @@ impl Order for ByPrefix {
     }
 }
 
-/// The greatest word: the entry of a run without further records.
+/// The greatest word. A run without further records has it as its entry.
 pub const DONE: u128 = u128::MAX;
 
 /// The word of a record: its number, and its `place` to identify it.

@@ -1,15 +1,15 @@
 //! The layout of records in the buffer. In: a record's length. Out: its start and end.
 //!
-//! Records of one length are stored without a head. Others have their length as a head, seven bits in each byte, low
-//! bits first, the last byte below 128 (LEB128). A record of 16 bytes takes 16 or 17 bytes; a length of 8 bytes would
-//! make it 24.
+//! Records of one length are stored without a head. Other records have a head that contains their length: seven bits in
+//! each byte, low bits first, the last byte below 128 (LEB128). So a record of 16 bytes takes 16 or 17 bytes. With a
+//! length of 8 bytes it would take 24.
 
 /// The layout of the records of one buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordLength {
     /// All records have this length, at least 1.
     Fixed(usize),
-    /// Each has its length before it.
+    /// Each record is stored after its length.
     Varying,
 }
 
@@ -26,8 +26,8 @@ pub struct RecordRange {
 pub const MOST_HEAD: usize = 10;
 
 impl RecordLength {
-    /// For records of this length, or of any length. Empty records need a head: without it they would have no
-    /// bytes.
+    /// The layout for records of this length, or of any length. Empty records need a head, because without it they
+    /// would have no bytes.
     pub fn of(record_length: Option<usize>) -> Self {
         match record_length {
             Some(length) if length > 0 => RecordLength::Fixed(length),

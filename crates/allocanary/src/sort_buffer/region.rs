@@ -73,7 +73,7 @@ impl Region {
         }
     }
 
-    /// Makes room for `wanted` more bytes: it grows, or moves to a file. On an error nothing has changed.
+    /// Makes room for `wanted` more bytes: the region grows, or moves to a file. On an error nothing has changed.
     #[cold]
     pub fn grow(&mut self, wanted: usize, threshold: &Threshold) -> Result<()> {
         match self {
@@ -88,7 +88,7 @@ impl Region {
                     *self = Region::Mapped(map);
                     return Ok(());
                 }
-                // Not above the threshold, because that part would never be used.
+                // At most the threshold, because memory above it would never be used.
                 let ample = least.max(bytes.capacity().saturating_mul(2)).max(4096).min(most);
                 reserve(bytes, ample - held).or_else(|_| reserve(bytes, wanted))
             }

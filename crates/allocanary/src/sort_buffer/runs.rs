@@ -1,12 +1,12 @@
-//! The first half of sorting: runs, each small enough to be sorted in a few MiB. In: records in their original order.
-//! Out: the same records in sorted runs, in another place, and the start of each run.
+//! The first half of sorting: it makes runs, each small enough to be sorted in a few MiB. In: records in their original
+//! order. Out: the same records in sorted runs, in another place, and the start of each run.
 
 use super::order::Order;
 use super::record_length::RecordLength;
 use super::share::share;
 use super::sort_run::{Most, Scratch, sort_run};
 
-/// One in this many records has a mark.
+/// A run keeps the start of one in this many records, for searching.
 pub const MARK_EVERY: usize = 1 << 11;
 
 /// A run of sorted records.
@@ -50,7 +50,7 @@ pub fn cut(lengths: RecordLength, bytes: &[u8], most: Most) -> Vec<SortedRun> {
     runs
 }
 
-/// Sorts each run of `from` into the same place of `to`.
+/// Sorts each run of `from` into the same place in `to`.
 pub fn sort<O: Order>(
     lengths: RecordLength,
     order: &O,

@@ -3,15 +3,15 @@
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-/// Does every piece, on this thread and up to `threads - 1` more. Each thread has its own state, which it reuses for
-/// all its pieces. If a thread cannot be started, the others do its work.
+/// Does every piece of work, on this thread and up to `threads - 1` more. Each thread has its own state, which it
+/// reuses for all its pieces. If a thread cannot be started, the others do its work.
 pub fn share<W: Send, S>(threads: usize, work: Vec<W>, state: impl Fn() -> S + Sync, each: impl Fn(&mut S, W) + Sync) {
     let more = threads.min(work.len()).saturating_sub(1);
     let queue = Mutex::new(work.into_iter());
     let worker = || {
         let mut state = state();
         loop {
-            // A separate statement, so that the lock is not held while the piece is done.
+            // The lock is taken in a separate statement, so that it is not held while the piece is done.
             let piece = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
             let Some(piece) = piece else { break };
             each(&mut state, piece);

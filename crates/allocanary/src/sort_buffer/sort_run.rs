@@ -1,10 +1,9 @@
 //! Sorts one run. In: its records in their original order. Out: the same records sorted, in another place.
 //!
 //! There are three ways. If records have numbers, the numbers are computed once and sorted, each with its record's
-//! place. If there is only a comparison, the places of the records are sorted. If such records are small and of one
-//! length, they are sorted as values, which takes three quarters of that time, because a comparison needs no
-//! indirection. Sorting small records of any length as values, with room for the longest, was tried too, and was not
-//! faster.
+//! place. If there is only a comparison, the places of the records are sorted. Small records of one length with only a
+//! comparison are sorted as values. This takes three quarters of the time, because a comparison needs no indirection.
+//! For small records of any length, sorting as values with room for the longest was tried too, and was not faster.
 
 use std::ops::Range;
 
@@ -24,9 +23,9 @@ pub struct Most {
 const SCRATCH: usize = 32 << 20;
 /// The maximum memory of one thread, in bytes: about the size of a CPU's cache.
 const THREAD_SCRATCH: usize = 8 << 20;
-/// The maximum number of bytes of records that are read in random order. Their places are numbers of 32 bits.
+/// The maximum number of bytes of a run whose records are read in random order. Places are numbers of 32 bits.
 pub const RUN_BYTES: usize = 8 << 20;
-/// The maximum number of places in a run: 4 MiB, including the same amount for std's sort.
+/// The maximum number of places in a run. They take 4 MiB, including the same amount for std's sort.
 const PLACES: usize = 1 << 18;
 
 impl Most {
@@ -66,15 +65,16 @@ pub fn sort_run<O: Order>(
             to.copy_from_slice(from);
             sort_values(lengths, order, to);
         }
-        // One record, see `Most::bytes`. It may have 4 GiB and more, so its end does not fit a place of 32 bits.
+        // This is one record, see `Most::bytes`. It may have 4 GiB and more, so that its end does not fit a place of 32
+        // bits.
         _ if from.len() > RUN_BYTES => to.copy_from_slice(from),
         Says::Nothing => sort_places(lengths, order, from, to, with_room(&mut scratch.places, records)),
         Says::Much | Says::All => sort_words(lengths, order, from, to, with_room(&mut scratch.words, records)),
     }
 }
 
-/// The list, empty and with room for exactly N items: growth by pushing may reserve twice as many. A list that is too
-/// small is freed before the larger one is allocated, because both would exceed the memory of one thread.
+/// Empties the list and gives it room for exactly `items` items. Growth by pushing may reserve twice as many. A list
+/// that is too small is freed before the larger one is allocated, because both would exceed the memory of one thread.
 fn with_room<T>(list: &mut Vec<T>, items: usize) -> &mut Vec<T> {
     list.clear();
     if list.capacity() < items {
@@ -107,7 +107,7 @@ fn sort_places<O: Order>(lengths: RecordLength, order: &O, from: &[u8], to: &mut
     let mut at = 0;
     while at < from.len() {
         let place = lengths.place(from, at);
-        // Start and end, so that no comparison reads a length. This takes a fifth less time.
+        // The places have start and end, so that no comparison reads a length. This takes a fifth less time.
         places.push((place.start as u32, place.end as u32));
         at = place.end;
     }
@@ -129,10 +129,11 @@ fn sort_words<O: Order>(lengths: RecordLength, order: &O, from: &[u8], to: &mut 
     }
     words.sort_unstable();
     if O::NUMBER == Says::Much {
-        // In a second step: few numbers are equal, and words alone sort nearly twice as fast.
+        // Equal numbers are sorted in a second step: few numbers are equal, and words alone sort nearly twice as fast.
         let record = |word: &u128| lengths.record(from, place_of(*word));
         for equal in words.chunk_by_mut(|a, b| a >> 64 == b >> 64) {
-            // Unstable, because a stable sort would need the same amount of memory again. The place keeps the order.
+            // The sort is unstable, because a stable sort would need the same amount of memory again. The place keeps
+            // the order.
             equal.sort_unstable_by(|a, b| order.tie(record(a), record(b)).then(a.cmp(b)));
         }
     }

@@ -1,6 +1,6 @@
 //! Finds the run with the first record. In: an entry for each run's first record. Out: the first entry, repeatedly.
 //!
-//! A tree of losers (Knuth, volume 3, 5.4.1): a new entry of the winning run is compared with one entry on each level,
+//! A tree of losers (Knuth, volume 3, 5.4.1). A new entry of the winning run is compared with one entry on each level,
 //! which is already at its place. A heap compares twice on each level.
 
 /// The entries of all runs, with the first entry on top.

@@ -1,5 +1,4 @@
-//! Threads that are about to wait. In: calls of a thread, before it waits. Out: the memory that the thread kept goes
-//! back to the system.
+//! Threads that are about to wait. In: a thread's call before it waits. Out: the memory that the thread kept goes back to the system.
 
 use std::time::Duration;
 
@@ -83,8 +82,7 @@ pub fn wait<T>(short: Duration, wait_for: impl FnMut(Duration) -> Option<T>) -> 
     idle::wait_in_steps(short, |last| give_back_in_wait(allocator?, last), wait_for)
 }
 
-/// The step of [`wait`] between two waits, for an allocator that no `install!` has installed. Keep the result until the
-/// wait is over.
+/// Returns memory between two waits of [`wait`], for an allocator that no `install!` has installed. Keep the result until the wait is over.
 pub fn give_back_in_wait(allocator: &dyn Allocator, last: bool) -> Option<Uncached> {
     let gave_back = give_back(allocator, Duration::ZERO).ok()?; // `check` reports an allocator that cannot do it
     (last && gave_back).then(|| allocator.uncached())
@@ -92,21 +90,21 @@ pub fn give_back_in_wait(allocator: &dyn Allocator, last: bool) -> Option<Uncach
 
 /// Invalid settings for idle threads, one line each.
 pub(super) fn problems(allocator: &dyn Allocator) -> Vec<String> {
-    // With the longest time nothing is ever due: the call only finds out whether the allocator can do it.
+    // With the longest time no return is ever due: the call only finds out whether the allocator supports it.
     let cannot = allocator.thread_idle(&IdleThread::new(), Duration::MAX).err();
     installation()
         .map_or_else(Vec::new, |installation| idle::problems(installation.idle, cannot.map(|error| error.to_string())))
 }
 
-/// [`thread_idle`] for an allocator that no `install!` has installed: gives back what the calling thread keeps in it,
-/// if `every` has passed since this thread's last time.
+/// [`thread_idle`] for an allocator that no `install!` has installed. It gives back what the calling thread keeps in that allocator, if
+/// `every` has passed since this thread's last return.
 #[inline]
 pub fn give_back(allocator: &dyn Allocator, every: Duration) -> Result<bool> {
     give_back_and(allocator, every, idle::give_back_stack)
 }
 
-/// Like [`give_back`], for an unknown program. The program may have other stacks inside a thread's own stack, so the
-/// thread's stack is left alone.
+/// Like [`give_back`], for an unknown program. Such a program may have other stacks inside a thread's own stack, so the thread's stack
+/// stays as it is.
 #[inline]
 pub fn give_back_heap(allocator: &dyn Allocator, every: Duration) -> Result<bool> {
     give_back_and(allocator, every, || ())

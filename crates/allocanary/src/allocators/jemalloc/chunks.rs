@@ -1,7 +1,7 @@
-//! What threads allocate, by jemalloc's own count. In: a function. Out: calls of it, in the thread that allocates.
+//! Calls a function each time a thread has allocated a number of bytes, by jemalloc's own count of each thread.
 //!
-//! jemalloc compares each thread's count with the next event's anyway, so this adds nothing to an allocation. The key is
-//! `experimental`: if a jemalloc does not have it, the error says so.
+//! jemalloc compares this count with that of the next event anyway, so an allocation costs nothing more. The key is experimental: if a
+//! jemalloc does not have it, the error says so.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -20,7 +20,7 @@ struct Hook {
     is_alloc_only: bool,
 }
 
-/// The function, `fn(u64, u64)`.
+/// The function that [`event`] calls, a `fn(u64, u64)`; null before [`tell`].
 static CALL: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 
 thread_local! {
@@ -48,7 +48,7 @@ fn between(before: (u64, u64), now: (u64, u64)) -> (u64, u64) {
     (bytes, bytes.saturating_sub(now.1.wrapping_sub(before.1)))
 }
 
-/// Calls `call` after each `every` bytes of a thread.
+/// Makes jemalloc call `call` in each thread after the thread has allocated `every` more bytes.
 #[inline]
 pub fn tell(every: u64, call: fn(u64, u64)) -> Result<()> {
     CALL.store(call as *mut (), Ordering::Release);

@@ -8,8 +8,9 @@ use allocanary_facts::request::InstallSettings;
 use allocanary_facts::setting::PerCore;
 use allocanary_sys::sys;
 
-/// Writes `settings`, then the texts of the variables in `earlier`, into a static buffer, `narenas:2,tcache:false`, and
-/// points jemalloc's symbol at it. Later settings take precedence. jemalloc itself reads its own variables after these.
+/// Writes the settings of `request` into a static buffer (`narenas:2,tcache:false`), then the texts of the variables in
+/// `earlier`, and points jemalloc's symbol at the buffer. A later setting takes precedence, and jemalloc reads its own
+/// variables after this text.
 #[inline]
 pub(crate) fn compose(request: &InstallSettings, rule: &PerCore, earlier: &[&CStr]) {
     static TEXT: [AtomicU8; 4096] = [const { AtomicU8::new(0) }; 4096];

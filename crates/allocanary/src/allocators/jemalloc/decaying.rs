@@ -41,7 +41,7 @@ fn change_to_come(pages: Pages, change: impl FnOnce(i64) -> Option<i64>) {
     let now = unsafe { raw::read::<isize>(key) };
     if let Some(millis) = now.ok().and_then(|now| change(now as i64)) {
         // SAFETY: as above.
-        let _ = unsafe { raw::write(key, millis as isize) }; // it was read just now
+        let _ = unsafe { raw::write(key, millis as isize) }; // no error is expected, because the key was read just now
     }
 }
 

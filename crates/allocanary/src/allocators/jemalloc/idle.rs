@@ -1,4 +1,4 @@
-//! A thread that is about to wait. In: its own counters. Out: an empty thread cache or none, and a purged arena.
+//! What a thread returns before it waits. In: the thread's own counters. Out: an empty thread cache or none, and a purged arena.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;

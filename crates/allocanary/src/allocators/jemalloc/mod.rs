@@ -1,4 +1,4 @@
-//! The jemalloc that is linked, through tikv-jemallocator (prefixed: C's malloc stays the system's).
+//! The linked jemalloc, from tikv-jemallocator. Its functions have a prefix, so that C's malloc stays the system's.
 //! In: mallctl. Out: settings (`opt.*`), counters (`stats.*`), purge.
 
 mod chunks;
@@ -86,8 +86,8 @@ impl Allocator for Jemalloc {
         read_back::each_effective(each)
     }
 
-    /// Decay and background threads: the settings that jemalloc lets a running process change for good. A value that
-    /// was set for one arena or one thread belongs to that one only.
+    /// The decay times and whether there are background threads: jemalloc lets a running process change only these for all arenas. A value
+    /// of a single arena or thread is not included.
     #[inline]
     fn changed(&self) -> BTreeMap<String, String> {
         let decay = |pages| self.decay(pages).ok().map(|millis| millis.to_string());
@@ -268,7 +268,7 @@ impl Allocator for Jemalloc {
         keeping::settle(bytes)
     }
 
-    /// An arena's number of freed pages is a statistic.
+    /// Without its statistics, jemalloc does not report the freed pages of an arena.
     #[cfg(not(feature = "stats"))]
     #[inline]
     fn settle(&self, _bytes: u64) -> error::Result<u64> {
@@ -278,7 +278,7 @@ impl Allocator for Jemalloc {
     #[inline]
     fn purge(&self) -> error::Result<()> {
         const { assert!(ALL_ARENAS == 4096) };
-        // This thread's cache first, so that the purge can return it; EFAULT if the thread has none. A void mallctl
+        // Flush this thread's cache first, so that the purge can return it. The answer is EFAULT if the thread has no cache. A void mallctl
         // cannot go through tikv_jemalloc_ctl (it passes jemalloc a pointer and a length, which is EPERM here).
         void_ctl(c"thread.tcache.flush");
         match void_ctl(c"arena.4096.purge") {

@@ -90,7 +90,7 @@ fn cache_slots(wanted: &str) -> Option<String> {
     wanted.split('|').map(range).collect::<Option<Vec<_>>>().map(|ranges| ranges.join("|"))
 }
 
-/// `narenas_ratio` as requested, if the number of arenas is the number of processors times that ratio. Otherwise both numbers.
+/// Returns the requested `narenas_ratio` if the number of arenas is the number of processors times this ratio, otherwise both numbers.
 /// jemalloc 5.3.1 has no key for the ratio. On one processor jemalloc ignores the ratio, and so does this function.
 #[inline]
 fn ratio(wanted: &str) -> Option<String> {
@@ -113,7 +113,7 @@ const fn led_to(ratio: u64, processors: u64, arenas: u64) -> bool {
     (arenas * 1_000_000).abs_diff(goal) <= slack || (arenas == 1 && goal < 500_000)
 }
 
-/// `0.5` as 500000; `None` if the text is no such number.
+/// Converts `0.5` to 500000. `None` if the text is not a decimal fraction.
 fn millionths(text: &str) -> Option<u64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

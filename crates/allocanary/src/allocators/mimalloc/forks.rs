@@ -1,4 +1,4 @@
-//! The buffer for mimalloc's statistics, and a lock that protects forks. In: nothing. Out: a buffer behind a lock.
+//! The buffer for mimalloc's statistics, and a lock that protects forks.
 //!
 //! mimalloc adds its statistics up under its own lock and has no handler for `fork`. A child that is forked while
 //! another thread has that lock would wait for ever when it asks for statistics. So a fork waits for that thread.

@@ -1,5 +1,5 @@
-//! A thread that is about to wait. In: time. Out: its heap's free pages go to the arenas, and the arenas' free pages to
-//! the system.
+//! What a thread returns before it waits: its heap's free pages go to the arenas, and the arenas' free pages to the
+//! system.
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
-//! Keeping freed memory by a purge delay that is longer than the guard lives. In: the delay in force. Out: the same
-//! delay, restored.
+//! Keeps freed memory by a purge delay that is longer than the guard lives. In: the present delay. Out: the same delay, restored.
 
 use super::{Mimalloc, option_number, sys};
 use crate::allocator::{Allocator, Cannot, Keeping};

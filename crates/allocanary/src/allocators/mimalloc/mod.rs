@@ -68,7 +68,7 @@ impl Allocator for Mimalloc {
 
     #[inline]
     fn per_core(&self) -> Option<PerCore> {
-        None // a heap for each thread, nothing for each core
+        None // mimalloc has a heap for each thread, and nothing for each core
     }
 
     #[inline]
@@ -272,7 +272,7 @@ fn json_number(text: &[u8], key: &str, field: &str) -> Option<u64> {
     if !field.is_empty() {
         rest = &rest[after(rest, field)?..];
     }
-    // A negative number is not a counter's.
+    // A minus sign ends the search, because a counter is not negative.
     let from = rest.iter().position(|byte| byte.is_ascii_digit() || *byte == b'-')?;
     let digits = rest[from..].iter().take_while(|byte| byte.is_ascii_digit());
     let mut number = None;

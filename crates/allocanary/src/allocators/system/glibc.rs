@@ -68,8 +68,8 @@ pub fn most_arenas() -> error::Result<Option<u32>> {
     Ok(Some(set.filter(|most| *most > 0).unwrap_or(cores * 8)))
 }
 
-/// The tunable; 0 if it is not set. The tunable is fixed when the process starts, and a later change of the variable
-/// has no effect. So the loader is started only once: a child process is expensive.
+/// The tunable `arena_max`; 0 if it is not set. It is fixed when the process starts: a later change of the variable has no effect. So the
+/// loader, an expensive child process, is started only once.
 #[inline]
 fn arena_max_tunable() -> Option<u32> {
     const UNASKED: u32 = u32::MAX;
@@ -184,7 +184,7 @@ pub fn counters() -> Counters {
     }
 }
 
-/// All that is free counts as free in used pages, and no page as freed.
+/// All free memory counts as free within used pages, because glibc does not report its free pages.
 #[inline]
 pub fn uses() -> Uses {
     let counters = counters();

@@ -134,7 +134,7 @@ impl Allocator for System {
         libc_malloc::stop_keeping(keeping);
     }
 
-    /// What cannot be undone is done once: see [`Allocator::stop_decay`].
+    /// Sets glibc's trim threshold for good: glibc has no call that restores its own rule.
     #[inline]
     fn stop_decay(&self, pages: error::Pages, _before: &mut Decays) {
         if pages == error::Pages::Dirty {

@@ -34,7 +34,6 @@ pub fn counters() -> Counters {
     Counters::default()
 }
 
-/// Nor what it is for.
 pub fn uses() -> Uses {
     Uses::default()
 }

@@ -30,8 +30,8 @@ unsafe extern "C" {
     fn malloc_info(options: c_int, stream: *mut libc::FILE) -> c_int;
 }
 
-/// Arenas in use. malloc_info is the only call that reports them. It needs a `FILE`, which is made at the first call
-/// (the only one that allocates) and kept.
+/// The number of arenas in use. malloc_info is the only call that reports it. It needs a `FILE`, which is made at the
+/// first call (the only one that allocates) and kept.
 #[inline]
 pub fn used() -> Option<u64> {
     SINK.with(|sink, strange| {

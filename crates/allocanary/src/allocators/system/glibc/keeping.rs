@@ -49,14 +49,14 @@ pub fn stop(keeping: &Keeping) {
     super::own_arena::give_back();
 }
 
-/// Ends glibc's own rule for the trim threshold: after large blocks were freed it keeps up to 64 MiB at the top of each arena, which no call
-/// from another thread reaches. From now on the threshold is the one with which each process begins, and each free above it gives back. A
-/// threshold that somebody has set stays; there is no way back to the rule. Allocates nothing.
+/// Ends glibc's own rule for the trim threshold. By this rule, after large blocks were freed, glibc keeps up to 64 MiB at the top of each
+/// arena, which no call from another thread can return. From now on the threshold is 128 KiB, as at the start of a process, and each free
+/// above it returns memory. A threshold that somebody has set stays. No call turns the rule on again. Allocates nothing.
 #[inline]
 pub fn keep_little() {
     let at = place("trim_threshold");
     let mut is_set = [&APPLIED[at], &NOW[at]].into_iter().any(|value| value.load(Ordering::Relaxed) >= 0);
-    // The loader has the variables' values; 0 is none.
+    // The loader has the values of the environment; 0 means that a tunable is not set.
     loader_table::each(|name, value| is_set |= name == "glibc.malloc.trim_threshold" && value != 0);
     if !is_set {
         set(at, DEFAULT);

@@ -35,7 +35,7 @@ pub fn each(mut each: impl FnMut(&str, u64)) {
     }
 }
 
-/// The names in the order of the loader's table; `None` if it does not look as expected.
+/// The names in the order of the loader's table; `None` if the table does not look as expected.
 #[inline]
 fn table() -> Option<[Option<&'static str>; MOST]> {
     let memory = read_only()?;

@@ -1,4 +1,4 @@
-//! The calling thread's arena. In: nothing. Out: its free pages are returned to the system.
+//! Returns the free pages of the calling thread's arena to the system.
 //!
 //! `malloc_trim` returns free pages within all arenas, one after the other, but only the top of the main arena. glibc
 //! returns the top of another arena when a block of 64 KiB or more is freed in that arena. It returns the top down to
@@ -22,8 +22,7 @@ use allocanary_sys::sys::page_bytes;
 /// than the blocks of thread caches and smaller than blocks that are mapped one by one.
 const SIZES: [usize; 3] = [120 << 10, 32 << 10, 8 << 10];
 
-/// The maximum number of blocks that are taken of each size: that takes some milliseconds. Other threads may share the
-/// arena.
+/// The maximum number of blocks of each size. So many take some milliseconds, while other threads may need the arena.
 const MOST: usize = 1024;
 
 /// The search ends after this many blocks without a page in memory. Either the arena is growing, or its free memory was
@@ -41,8 +40,8 @@ const APART: usize = 64 << 20;
 /// both work at the same moment, one arena is left until the next time.
 const ENTRIES: usize = 64;
 
-/// An entry for each arena. When the entry followed from the address alone, the main arena, which may be at any address,
-/// shared one with another arena with a probability of 3 in 64 (computed for four arenas).
+/// An entry for each arena. The entry does not follow from the address alone: the main arena may be at any address, and would share an
+/// entry with another arena with a probability of 3 in 64 (computed for four arenas).
 struct Arenas {
     /// The arena of each entry: its address in units of [`APART`], plus one. 0 means none yet.
     places: [AtomicUsize; ENTRIES],
