@@ -1,4 +1,4 @@
-//! A preload that is started as a program. In: nothing. Out: a description of itself, on standard output.
+//! A preload that is started as a program: it describes itself on standard output.
 
 use crate::raw;
 

@@ -8,7 +8,7 @@ use std::ffi::c_long;
 
 use crate::{raw, sandbox, waits};
 
-/// Any other call.
+/// Any call that begins no child.
 ///
 /// # Safety
 ///
@@ -28,12 +28,12 @@ pub unsafe extern "C" fn other(
     answer
 }
 
-/// The answer of a call that failed.
+/// C's answer for a system call that failed: -1, and `errno`.
 pub extern "C" fn failed(answer: isize) -> c_long {
     raw::c_answer(answer)
 }
 
-/// Exports `syscall`, which passes what begins no child to `$other`.
+/// Exports `syscall`. It passes each call that begins no child to `$other`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __syscall {

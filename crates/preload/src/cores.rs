@@ -28,7 +28,7 @@ pub(crate) fn set(text: &[u8]) -> Result<(), &'static str> {
     }
 }
 
-/// The number of processors that the program is to see, if it is not the host's.
+/// The number of processors that the program sees; `None` if it sees the host's own.
 #[inline]
 pub(crate) fn emulated() -> Option<u32> {
     Some(CORES.load(Ordering::Relaxed)).filter(|cores| *cores > 0)

@@ -73,7 +73,7 @@ allocanary_sys::thread_word! {
 
 allocanary_sys::thread_word! {
     "allocanary_preload_span",
-    /// With a profile: the whole length of the distance whose remaining bytes are counted; 0 when the thread starts.
+    /// With a profile: the whole distance to the next sample or chunk, of which `word` has the remaining bytes; 0 when the thread starts.
     span,
     /// Sets the length.
     set_span
@@ -180,13 +180,13 @@ pub fn credit(bytes: usize) {
     }
 }
 
-/// Whether `realloc` to this size is counted by [`grow`].
+/// Whether a `realloc` to this size goes through [`grow`].
 #[inline(always)]
 pub const fn is_large(size: usize) -> bool {
     size as u64 >= LARGE
 }
 
-/// Announces a block of this size, all of which is about to be used: it is copied.
+/// Announces a block of this size that is about to be used as a whole, because a smaller block is copied into it.
 #[cold]
 #[inline(never)]
 pub fn announce(size: usize) {

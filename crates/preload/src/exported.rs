@@ -128,7 +128,7 @@ macro_rules! started_by_hand {
     };
 }
 
-/// Exported functions, one a line: name, arguments, answer, and what is called.
+/// Exports functions, one on each line: its name, its arguments, its answer, and the call that it makes.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __functions {
@@ -259,7 +259,7 @@ macro_rules! __own {
     };
 }
 
-/// The functions that sample. They call those of the module `real`. `usable_size` is in scope.
+/// The functions that sample. They call those of the module `real`. The module that contains them has `usable_size`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __profiled_functions {
@@ -551,7 +551,7 @@ macro_rules! __preload {
                 // SAFETY: the block is null, or one of the allocator's.
                 unsafe { ($usable_size)(block) }
             }
-            /// Announces a large block that grows, unless it does that without a copy.
+            /// Announces a large block that grows, unless it grows in place.
             unsafe fn announce(block: *mut c_void, size: usize) {
                 // SAFETY: the block is null, or one of the allocator's.
                 unsafe {

@@ -1,4 +1,4 @@
-//! The functions of the malloc family that are made of other functions. In: an allocator's memalign, realloc and free. Out: the same
+//! The functions of the malloc family that call other functions of the family. In: an allocator's memalign, realloc and free. Out: the same
 //! results and errors as glibc's.
 
 use std::ffi::{c_int, c_void};
@@ -12,7 +12,7 @@ const HALF: usize = isize::MAX as usize + 1;
 /// C's `memalign`.
 pub type Memalign = unsafe extern "C" fn(usize, usize) -> *mut c_void;
 
-/// As in glibc, an alignment that is not a power of two is rounded up to the next one. An alignment above half of the
+/// C's `memalign`. As in glibc, an alignment that is not a power of two is rounded up to the next one, and an alignment above half of the
 /// address space is invalid.
 ///
 /// # Safety
@@ -38,7 +38,7 @@ pub unsafe fn memalign(memalign: Memalign, alignment: usize, size: usize) -> *mu
 ///
 /// # Safety
 ///
-/// As for [`memalign`]; `place` is a pointer's.
+/// As for [`memalign`]; a pointer can be written to `place`.
 #[inline]
 pub unsafe fn posix_memalign(with: Memalign, place: *mut *mut c_void, alignment: usize, size: usize) -> c_int {
     if !alignment.is_power_of_two() || !alignment.is_multiple_of(size_of::<*mut c_void>()) {
@@ -130,17 +130,17 @@ fn no_memory() -> *mut c_void {
 ///
 /// `block` is from glibc's malloc, or null.
 pub unsafe fn glibc_grows_in_place(block: *mut c_void) -> bool {
-    /// In the word before a block: it is a mapping of its own, which `mremap` grows.
+    /// A flag in the word before a block: the block is a mapping of its own, which `mremap` grows.
     const IS_MMAPPED: usize = 2;
-    // SAFETY: glibc has its size and flags there.
+    // SAFETY: glibc has the block's size and flags there.
     !block.is_null() && unsafe { *block.cast::<usize>().sub(1) } & IS_MMAPPED != 0
 }
 
-/// The same of an allocator that copies.
+/// The answer for an allocator that always copies.
 ///
 /// # Safety
 ///
-/// None: it looks at nothing.
+/// None: the pointer is not used.
 pub unsafe fn never_in_place(_block: *mut c_void) -> bool {
     false
 }

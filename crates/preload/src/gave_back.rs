@@ -4,12 +4,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
-/// Adds one.
 pub(crate) fn count() {
     COUNT.fetch_add(1, Ordering::Relaxed);
 }
 
-/// The times so far.
 pub(crate) fn times() -> u64 {
     COUNT.load(Ordering::Relaxed)
 }

@@ -13,10 +13,11 @@
 //!
 //! Nothing here starts a thread. The constructor and the functions that write the proof allocate nothing.
 
-// Functions return numbers and texts. A preload itself writes only one line, about a wrong setting, by a bare system call.
+// Functions return numbers and texts. A preload itself writes only single lines to standard error, by bare system calls.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
 
-/// The items exist only with glibc, dynamically linked, on these processors. On other platforms a preload is a program that says so.
+/// These items exist only with dynamically linked glibc, on these processors. Elsewhere a preload is a program that says that there is
+/// none.
 macro_rules! where_it_works {
     ($($item:item)*) => {
         $(

@@ -11,7 +11,7 @@ use crate::real::Real;
 static DLOPEN: Real = Real::new(c"dlopen");
 static DLMOPEN: Real = Real::new(c"dlmopen");
 
-/// Finds the next library's functions.
+/// Looks up the next library's functions.
 #[inline]
 pub(crate) fn find() {
     real_dlopen();
@@ -82,7 +82,7 @@ macro_rules! __opened {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name() {
             ::core::arch::naked_asm!(
-                "hint #34", // a place that may be called, where the processor checks that
+                "hint #34", // a valid target of a call, if the processor checks this (BTI)
                 concat!("and ", $flags_arm, ", ", $flags_arm, ", {kept}"),
                 "stp x29, x30, [sp, #-48]!", "stp x0, x1, [sp, #16]", "str x2, [sp, #32]",
                 "bl {real}",

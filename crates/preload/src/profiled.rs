@@ -207,7 +207,7 @@ pub fn variable() -> Option<&'static [u8]> {
     unsafe { allocanary_sys::sys::variable(settings::VARIABLE) }
 }
 
-/// Exports dlclose. After a library is closed, what the sampler knew of it is forgotten.
+/// Exports dlclose. After a library is closed, the sampler forgets it.
 #[macro_export]
 macro_rules! closed_libraries {
     () => {

@@ -1,6 +1,6 @@
-//! A filter of system calls (seccomp) that the process sets for itself, or a time-stamp counter that it forbids itself. In: the calls
-//! that do so. Out: whether there is one of them. If there is, the preload makes no calls that the program would not make: waits give
-//! nothing back, and the proof has no last line.
+//! Notices that the process gives itself a filter of system calls (seccomp), or forbids itself the time-stamp counter. In: the calls that
+//! do so. Out: whether one of them has succeeded. The preload then makes no calls that the program would not make: waits give nothing back,
+//! and the proof has no last line.
 //!
 //! Some processes let the kernel kill them at an unexpected call, such as sshd's child before the login, or a browser's renderer. This
 //! file does not notice a filter that was set before the program began, such as a container's or systemd's `SystemCallFilter=`.
@@ -41,8 +41,9 @@ pub fn look(number: c_long, first: [usize; 3], answer: c_long) {
     }
 }
 
-/// Whether a system call with these first arguments confines the process, if it succeeds. Without a filter's program it only asks whether
-/// filters are supported, and fails. A counter that ends the thread is no more to be read, and the C library's clocks read it.
+/// Whether a system call with these first arguments confines the process, if it succeeds. A call without a filter's program only tests
+/// whether filters are supported, and fails. A process that forbids itself the time-stamp counter must not read it, but the C library's
+/// clocks do.
 #[inline]
 pub fn confines(number: c_long, [a, b, c]: [usize; 3]) -> bool {
     match (number, a as i32) {
@@ -72,7 +73,7 @@ macro_rules! sandboxes {
 static SYSCALL: Real = Real::new(c"syscall");
 static PRCTL: Real = Real::new(c"prctl");
 
-/// Any system call that begins no child, passed on after `before` if it confines the process.
+/// Passes on a system call that begins no child. Calls `before` first if the call confines the process.
 ///
 /// # Safety
 ///
@@ -92,7 +93,7 @@ pub unsafe fn passed_on(number: c_long, arguments: [usize; 6], before: fn()) -> 
     }
 }
 
-/// C's `prctl`, passed on after `before` if it confines the process.
+/// Passes on C's `prctl`. Calls `before` first if the call confines the process.
 ///
 /// # Safety
 ///
@@ -112,8 +113,8 @@ pub unsafe fn prctl_passed_on(option: c_int, arguments: [usize; 4], before: fn()
     }
 }
 
-/// Exports the same functions for a library that is loaded before others: `$before` is called ahead of a call that confines the process,
-/// and each call is passed on to the next library.
+/// Exports the same functions for a library that is loaded before others. They call `$before` ahead of a call that confines the process,
+/// and pass each call on to the next library.
 #[macro_export]
 macro_rules! before_sandboxes {
     ($before:path) => {

@@ -112,8 +112,8 @@ fn add_missing(settings: &[(&'static str, Value)], place: &mut [(&'static str, V
     })
 }
 
-/// Checks a text before a preload gets it: one with an allocator, whose settings these are, or the one that only samples. Out: the
-/// part that is wrong, and what was wanted.
+/// Checks a text before a preload gets it. `table` has the settings of the preload's allocator; without a table, the preload only samples.
+/// The error has the part that is wrong, and what was wanted.
 pub fn checked(text: &str, table: Option<&InCode>) -> Result<(), (&'static str, &'static str)> {
     let found = table.map_or_else(|| check_profile(text), |table| check(text, table));
     found.map_err(|wrong| (wrong.part, wrong.wanted))
@@ -165,8 +165,8 @@ fn parse(
     Ok((count, besides))
 }
 
-/// The mean distance of samples that a text asks for, for the preload that has no other setting. It ignores the settings of other
-/// preloads. Returns `None` if the text has no such setting.
+/// The mean distance of samples that a text requests, for the preload that has no other setting. The settings of other preloads are
+/// ignored. Returns `None` if the text has no such setting.
 pub fn profile_of(text: &'static str) -> Result<Option<Option<u64>>, Problem> {
     let mut parts = text.split(',').filter_map(|part| Some((part.trim(), part.split_once('=')?)));
     let found = parts.rfind(|(_, (name, _))| name.trim_ascii() == PROFILE);

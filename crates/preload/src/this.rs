@@ -1,4 +1,4 @@
-//! The parts of a preload. In: nothing. Out: the preload's allocator, settings and build.
+//! The parts of a preload: its allocator, its settings and its build.
 
 use allocanary::Allocator;
 use allocanary::__private::Conf;

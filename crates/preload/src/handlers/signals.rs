@@ -1,5 +1,5 @@
-//! Blocks signals of the calling thread, and finds those that came during this time. In: nothing. Out: a mask, and
-//! whether a wait must end with EINTR.
+//! Blocks the signals of the calling thread, and finds those that came during this time. Out: a mask, and whether a wait must end with
+//! EINTR.
 
 use crate::raw;
 

@@ -45,7 +45,7 @@ pub unsafe fn nanosleep(wanted: *const timespec, left: *mut timespec) -> c_int {
     -1
 }
 
-/// C's `usleep`. The C library's own calls its `nanosleep` without asking this one.
+/// C's `usleep`. The C library's `usleep` calls its own `nanosleep`, not the one above.
 ///
 /// # Safety
 ///
@@ -105,8 +105,8 @@ pub unsafe fn clock_nanosleep(clock: clockid_t, flags: c_int, wanted: *const tim
     if error == 0 { libc::EINTR } else { error }
 }
 
-/// The second part of a sleep; it is `rest` if the program has entered a sandbox. Returns whether the sleep was
-/// complete.
+/// The second part of a sleep. If the program has entered a sandbox, `rest` sleeps instead. Returns whether the sleep
+/// was complete.
 fn second(nanos: Nanos, rest: impl FnOnce(Nanos) -> bool) -> bool {
     let errno = raw::errno();
     let Some(before) = between() else { return rest(nanos) };

@@ -1,5 +1,5 @@
-//! A wait in two parts, or with memory given back before it. In: the setting. Out: the time of the first part; the thread's unused memory
-//! goes back.
+//! A wait in two parts, or with memory given back before it. In: the setting. Out: the time of the first part, and the thread's unused
+//! memory, which goes back to the system.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use crate::{budget, gave_back, handlers, raw, sandbox};
 
 /// The first wait, in nanoseconds; 0 if threads give nothing back.
 static EVERY: AtomicU64 = AtomicU64::new(0);
-/// The allocator inside.
+/// The preload, which has the allocator.
 static THIS: AtomicPtr<This> = AtomicPtr::new(std::ptr::null_mut());
 
 thread_local! {

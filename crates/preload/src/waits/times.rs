@@ -1,6 +1,5 @@
 //! Times in nanoseconds. In: C's structures, clocks. Out: numbers.
 
-/// Nanoseconds.
 pub type Nanos = u64;
 
 const SECOND: Nanos = 1_000_000_000;
@@ -29,7 +28,6 @@ pub fn nanos_of(time: &libc::timespec) -> Option<Nanos> {
     (rest < SECOND).then(|| seconds.saturating_mul(SECOND).saturating_add(rest))
 }
 
-/// As C's time.
 pub fn timespec(nanos: Nanos) -> libc::timespec {
     libc::timespec { tv_sec: (nanos / SECOND) as _, tv_nsec: (nanos % SECOND) as _ }
 }
