@@ -1,10 +1,10 @@
-//! A recorder that is put into a running process and taken out again. In: the request of the command `record --attach`.
-//! Out: a trace from now on, without the blocks from before.
+//! A recorder that the command `record --attach` puts into a running process and takes out again. In: the command's
+//! request. Out: a trace from now on, without the blocks from before.
 //!
-//! Each recording has its own state of the process, which is never unmapped: another thread may be inside a call when
-//! the recorder is taken out, and continues with this state. Such a call writes to private memory, which has then
-//! replaced the file. When the next recording has begun, a thread's last stamp is too old for the short path. So its
-//! next call takes the long path, finds the new recording, and begins the thread's state again.
+//! Each recording has its own state of the process, which is never unmapped: when the recorder is taken out, another
+//! thread may be inside a call, and goes on with this state. Private memory has replaced the file by then, so the call
+//! writes to this memory. When the next recording has begun, the thread's last stamp is too old for the short path. So
+//! its next call takes the long path, finds the new recording, and begins the thread's state again.
 
 use super::process::begin;
 use super::{calls, config, forks, real, stacks};
@@ -12,7 +12,7 @@ use crate::tls::ticks;
 use crate::undisturbed::undisturbed;
 use allocanary_trace::format::STAMP_TICKS;
 
-/// What the command requests.
+/// The command's request.
 pub struct AttachedConfig<'a> {
     /// The folder of the trace: an absolute path.
     pub folder: &'a [u8],
@@ -31,7 +31,7 @@ pub fn opened() {
 }
 
 /// Begins a trace. `real` are the addresses of the allocator's malloc, calloc, realloc, free and posix_memalign. If it
-/// fails, nothing has begun, and the error is the system's number: EALREADY if a recording runs.
+/// fails, nothing has begun. The error is the system's error number: EALREADY if a recording runs.
 ///
 /// # Safety
 ///
@@ -46,7 +46,7 @@ pub unsafe fn attach(asked: &AttachedConfig, real: [usize; 5]) -> Result<(), i32
     let config =
         unsafe { config::set(asked.folder, asked.limit, asked.rate, asked.stacks) }.ok_or(libc::ENAMETOOLONG)?;
     forks::watch_own_forks();
-    // Waits until the last stamps of an earlier recording are too old for the short path.
+    // Wait until the last stamps of an earlier recording are too old for the short path.
     let begun = ticks();
     while ticks().wrapping_sub(begun) < 2 * STAMP_TICKS {
         std::hint::spin_loop();

@@ -14,7 +14,7 @@ use super::undisturbed::undisturbed;
 use allocanary_trace::coder::{AllocFunction, Event};
 use allocanary_trace::format::STAMP_TICKS;
 
-/// Whether this block is recorded: one block in `rate` is.
+/// Whether this block is recorded. With a `rate` above 1, only one block in `rate` is.
 ///
 /// # Safety
 ///
@@ -27,7 +27,7 @@ unsafe fn is_recorded(this: *mut Thread, address: u64) -> bool {
     rate <= 1 || hash >> 32 & 0xFFFF_FFFF < (1 << 32) / rate
 }
 
-/// Returns the claimed place if the block is recorded; otherwise releases the place.
+/// Returns the claimed place if the block is recorded. Otherwise it releases the place.
 #[inline(always)]
 fn choose((this, at): Claimed, block: *mut u8) -> Option<Claimed> {
     // SAFETY: the thread's own state, whose place is claimed.
@@ -40,8 +40,7 @@ fn choose((this, at): Claimed, block: *mut u8) -> Option<Claimed> {
     Some((this, at))
 }
 
-/// Whether a block is not recorded; if so, the thread's claim is released. If only one block in many is recorded, most
-/// calls end here.
+/// Whether a block is not recorded. If so, it also releases the thread's claim. If only one block in many is recorded, most calls end here.
 fn is_let_go(this: *mut Thread, at: *mut u8, block: *mut u8) -> bool {
     // SAFETY: the thread's own state, which the caller has claimed if it exists.
     unsafe {
@@ -56,13 +55,13 @@ fn is_let_go(this: *mut Thread, at: *mut u8, block: *mut u8) -> bool {
     }
 }
 
-/// Whether a thread without a state makes or frees a block of the look-up. This thread may be the one that looks up the
-/// allocator's functions. It must not begin a trace while it does so.
+/// Whether a thread without a state makes or frees a block of the look-up. This thread may be the one that looks up the allocator's
+/// functions, and then it must not begin a trace.
 fn is_of_look_up(this: *mut Thread, block: *mut u8) -> bool {
     this.is_null() && real::is_early(block.cast())
 }
 
-/// The block, or null for one that was made while the allocator was looked up.
+/// The block; null for one that was made while the allocator's functions were looked up.
 #[inline(always)]
 fn not_early(block: *mut u8) -> *mut u8 {
     if real::is_early(block.cast()) { null_mut() } else { block }
@@ -152,8 +151,8 @@ pub fn allocated_by(how: AllocFunction, block: *mut u8, size: usize) -> *mut u8 
     block
 }
 
-/// Records that this block is about to be freed; does nothing for a null pointer. Returns the block that the allocator must
-/// free: null for a block that was made while the allocator was looked up.
+/// Records that this block is about to be freed. Does nothing for a null pointer. Returns the block that the allocator must free: null for
+/// a block that was made while the allocator's functions were looked up.
 #[inline(always)]
 pub fn freed(block: *mut u8) -> *mut u8 {
     let this = tls::get::<Thread>();
@@ -229,9 +228,9 @@ fn freed_slowly(this: *mut Thread, at: *mut u8, block: *mut u8) -> *mut u8 {
     }
 }
 
-/// Records a free by a thread that has ended: the C library and later destructors of the thread may still free blocks.
-/// In the trace, all such frees of a process belong to one additional thread. No thread waits here: if another thread
-/// is writing, it tries a few times. Then the free is lost and counted.
+/// Records a free by a thread that has ended: the C library and later destructors of the thread may still free blocks. In the trace, all
+/// such frees of a process belong to one additional thread. While another thread writes such a free, this thread tries a few times and does
+/// not wait. Then the free is lost and counted.
 fn freed_late(address: u64) {
     const TRIES: u32 = 1000;
     let Some(process) = begin::ready() else { return };
@@ -283,9 +282,9 @@ pub fn resized(begun: bool, block: *mut u8, size: usize) {
     }
 }
 
-/// The process exits: writes a last reading of its memory, and marks the trace as complete.
+/// Writes a last reading of the memory of the process, which is about to exit, and marks the trace as complete.
 pub fn exiting() {
-    // A filter of system calls may be the reason that nothing is recorded: it may not let those pass that guard this work.
+    // If recording is off, a filter of system calls may be the reason. It may forbid the calls of `undisturbed`.
     if !config::is_off() {
         undisturbed(exit);
     }
@@ -297,7 +296,7 @@ fn exit() {
     process.exit();
 }
 
-/// Reads the process's memory for the last time.
+/// Reads the memory of the process for the last time.
 pub(super) fn read_last(process: &Process) {
     if let Some((this, at)) = claim() {
         process.sample_soon();

@@ -1,5 +1,5 @@
-//! The clocks of a trace. In: nothing. Out: the processor's clock and the system's at one moment, from which a reader
-//! computes the time of each event.
+//! The clocks of a trace. Out: the processor's clock and the system's at one moment, from which a reader computes the
+//! time of each event.
 
 use super::tls::ticks;
 
@@ -16,9 +16,9 @@ pub(super) fn ticks_and_nanos() -> (u64, u64) {
     closest(ticks, || clock(libc::CLOCK_MONOTONIC))
 }
 
-/// On a busy machine a thread may lose its processor between the readings of the two clocks. The times of a trace's
-/// events were then some ten milliseconds later than the marks of its run. So several attempts are made. The attempt in
-/// which the least time passed is used.
+/// Reads both clocks several times, and uses the attempt in which the least time passed. On a busy machine a thread may
+/// lose its processor between the two readings. With one attempt, the times of events were some ten milliseconds later
+/// than the marks of the run.
 fn closest(mut ticks: impl FnMut() -> u64, mut nanos: impl FnMut() -> u64) -> (u64, u64) {
     const ATTEMPTS: usize = 8;
     let mut best = (u64::MAX, (0, 0));

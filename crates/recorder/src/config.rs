@@ -1,12 +1,12 @@
 //! The configuration of the recorder. In: `ALLOCANARY_RECORD` and related variables, read once. Out: one value for the
-//! process's life. Its forks inherit this value, because a child's environment may differ.
+//! life of the process. Forks inherit this value, because a child's environment may differ.
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 use allocanary_sys::sys;
 
-/// Default of `ALLOCANARY_RECORD_MAX`, in bytes.
+/// The default of `ALLOCANARY_RECORD_MAX`, in bytes.
 const DEFAULT_LIMIT: u64 = 1 << 30;
 
 /// What to record, and where.
@@ -42,10 +42,11 @@ impl Config {
 const UNREAD: u32 = 0;
 const RECORD: u32 = 1;
 const OFF: u32 = 2;
-/// The recorder is in a running process, and records nothing until the command requests it.
+/// The recorder was put into a running process, and records nothing until the command requests it.
 const WAITS: u32 = 3;
 
-/// There is no state "being read". After a fork in this state, the child would wait for a thread that it does not have.
+/// There is no state "being read". After a fork in such a state, the child would wait for a thread that it does not
+/// have.
 static STATE: AtomicU32 = AtomicU32::new(UNREAD);
 /// Written before `STATE` is `RECORD`, by the one thread that begins the process's file.
 static mut CONFIG: Config = Config {
@@ -72,12 +73,12 @@ pub(super) fn is_off() -> bool {
     STATE.load(SeqCst) == OFF
 }
 
-/// Records nothing from now on.
+/// Stops recording for the rest of the process's life.
 pub(super) fn turn_off() {
     STATE.store(OFF, SeqCst);
 }
 
-/// Whether the recorder was put into a running process: then recordings may begin and end several times.
+/// Whether the recorder was put into a running process. Recordings may then begin and end several times.
 pub(super) fn is_opened() -> bool {
     ATTACHED.load(SeqCst) != 0
 }
@@ -97,7 +98,7 @@ pub(super) fn record() {
     STATE.store(RECORD, SeqCst);
 }
 
-/// Stores what the command has requested.
+/// Stores the command's request.
 ///
 /// # Safety
 ///
@@ -142,7 +143,7 @@ pub(super) fn is_asked() -> bool {
             // SAFETY: no argument.
             let is_asked = attached == 0 || attached == unsafe { libc::getpid() } as u32;
             if !is_asked {
-                turn_off(); // the child of a fork
+                turn_off(); // this process is the child of a fork
             }
             is_asked
         }
@@ -150,7 +151,7 @@ pub(super) fn is_asked() -> bool {
     }
 }
 
-/// The configuration; read from the environment at the first call. `None` if nothing is to be recorded.
+/// The configuration. The first call reads it from the environment. `None` if nothing is to be recorded.
 ///
 /// # Safety
 ///

@@ -1,15 +1,14 @@
 //! Handles a fork by a signal handler that has interrupted the recorder. In: the C library's calls around a fork. Out: a
 //! child that continues the interrupted call.
 //!
-//! The child has neither the trace's mapping nor the thread's state, which a fork wipes. But the interrupted call has a
-//! place in the mapping and a pointer to the state. So in the child the chunk of that call becomes private memory. The
-//! call writes bytes to it that are never read. The call keeps the wiped state, and the thread begins a new one. A call
-//! that records stacks may be writing to tables anywhere in the file: then the whole file becomes private memory. A
-//! signal handler can interrupt only the writing of events. It cannot interrupt the parts that make system calls
-//! ([`undisturbed`](super::undisturbed::undisturbed)).
+//! The child has neither the trace's mapping nor the thread's state, because a fork removes the mapping and wipes the state. But the
+//! interrupted call has a place in the mapping and a pointer to the state. So in the child the chunk of that call becomes private memory.
+//! The call writes bytes to it that are never read. The call keeps the wiped state, and the thread begins a new one. A call that records
+//! stacks may be writing to tables anywhere in the file, so the whole file becomes private memory then. A signal handler can interrupt only
+//! the writing of events. It cannot interrupt the parts that make system calls ([`undisturbed`](super::undisturbed::undisturbed)).
 //!
-//! Not covered: a handler that forks by `_Fork` or by the bare system call, neither of which calls fork handlers, and
-//! then returns in the child.
+//! One case is not covered: a handler that forks by `_Fork` or by the bare system call, neither of which calls fork handlers, and then
+//! returns in the child.
 
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -22,7 +21,7 @@ use super::tls;
 /// The length of the whole file. The parent stores it before a fork, for the child.
 static WHOLE: AtomicUsize = AtomicUsize::new(0);
 
-/// Registers for this process's forks, if a recording is requested. Runs once, before `main`: the C library takes a lock, and
+/// Registers handlers for this process's forks, if a recording is requested. Runs once, before `main`: the C library takes a lock, and
 /// registers the first 48 handlers without an allocation.
 pub fn watch_forks() {
     if config::is_asked() {
@@ -31,7 +30,7 @@ pub fn watch_forks() {
     }
 }
 
-/// Does the same for a recorder that was put into a running process. Later calls do nothing.
+/// Registers the same handlers for a recorder that was put into a running process. Later calls do nothing.
 pub(super) fn watch_own_forks() {
     static WATCHES: AtomicUsize = AtomicUsize::new(0);
     if WATCHES.swap(1, SeqCst) == 0 {
@@ -40,9 +39,8 @@ pub(super) fn watch_own_forks() {
     }
 }
 
-/// In the parent, on the thread that forks: stores the pages of an interrupted call's chunk. The value is their
-/// address. Its lowest bits are the number of pages plus 1, or all ones for the whole file. Without an interrupted call
-/// the value is 0.
+/// Runs in the parent, on the thread that forks. Stores the pages of an interrupted call's chunk as one value: their address, with the
+/// number of pages plus 1 in the lowest bits, or all ones there for the whole file. Without an interrupted call the value is 0.
 unsafe extern "C" fn before() {
     let this = tls::get::<Thread>();
     // SAFETY: the thread's own state.
@@ -60,7 +58,7 @@ unsafe extern "C" fn before() {
     tls::set_fork(std::ptr::without_provenance_mut::<u8>(note));
 }
 
-/// In the child, on its only thread.
+/// Runs in the child, on its only thread.
 unsafe extern "C" fn in_child() {
     let note = tls::get_fork::<u8>().addr();
     if note == 0 {

@@ -1,6 +1,6 @@
-//! A module (the program or a library) reaches functions of other modules through words. This crate changes these words
-//! from inside a running process, and puts them back. It runs inside other programs: it allocates nothing, and takes no
-//! lock except the loader's. Data flow in one direction:
+//! A module (the program or a library) reaches functions of other modules through words with their addresses. This code
+//! changes these words from inside a running process, and puts them back. It runs inside other programs, so it
+//! allocates nothing, and takes no lock except the loader's. Data flow in one direction:
 //!
 //! 1. `module` reads a module as the loader has it in memory: its symbols and relocations.
 //! 2. [`definition()`] finds the module that defines a function: the first one in the list, as the loader does.

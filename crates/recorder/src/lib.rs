@@ -3,8 +3,8 @@
 //! Records the program in which it runs. In: calls of the malloc family, on any thread, in signal handlers, before `main`, after a fork.
 //! Out: a file of chunks, see [`format`](mod@allocanary_trace::format). The crate `trace` reads it.
 //!
-//! It allocates nothing, takes no lock, starts no thread and keeps no descriptor. The hot path is one store of two to
-//! seven bytes to the thread's own chunk. State that a child must not inherit is on pages that a fork wipes.
+//! It allocates nothing, takes no lock, starts no thread and keeps no descriptor. The hot path is one store of two to seven bytes to the
+//! thread's own chunk. A fork wipes the pages with the state that a child must not inherit.
 //!
 //! The environment: `ALLOCANARY_RECORD` is the folder of the traces, an absolute path of an existing folder. Without it nothing is
 //! recorded. If the folder cannot be written, nothing is recorded either, and one line on standard error says so. `ALLOCANARY_RECORD_MAX`
@@ -39,8 +39,8 @@ pub use confined::confined;
 pub use forks::watch_forks;
 pub use stacks::{library_closed, look_up_in_program};
 
-/// Looks up the allocator's functions, and those that stacks need, at the start of a recorded program. Without this, a program that only
-/// frees would have a trace that says that stacks are not possible.
+/// Looks up the allocator's functions, and those that stacks need, at the start of a recorded program. Otherwise a program that only frees
+/// would have a trace that says that stacks are not possible.
 pub fn look_up() {
     if config::is_asked() {
         real::look_up();

@@ -1,4 +1,5 @@
-//! The recorder's own memory. In: a length. Out: pages that a fork wipes, and pages of the file that exist.
+//! The recorder's own memory. In: a length. Out: pages that a fork wipes, and pages of the file that have room on the
+//! disk.
 
 use std::ptr::null_mut;
 
@@ -16,7 +17,7 @@ pub(super) fn errno() -> i32 {
     unsafe { *libc::__errno_location() }
 }
 
-/// Makes the pages of a range of the mapped file. A full disk is then an error here, and not a signal later.
+/// Allocates the pages of a range of the mapped file. A full disk is then an error here, and not a signal later.
 pub(super) fn populate(start: *mut u8, length: usize) -> bool {
     const MADV_POPULATE_WRITE: libc::c_int = 23;
     // SAFETY: a range of our own mapping. A kernel before 5.14 returns EINVAL: then each page is made when it is first

@@ -1,9 +1,9 @@
-//! The file of one process. In: variables of the environment. Out: chunks of a mapped file.
+//! The file of one process. In: environment variables. Out: chunks of a mapped file.
 //!
 //! The state is on a page that a fork wipes (`MADV_WIPEONFORK`): a child finds no state and begins its own file. The
 //! file is mapped as a whole at the start, with its maximum length, and the mapping is not inherited (`MADV_DONTFORK`).
-//! A chunk is a range of it that one atomic addition hands out. No descriptor is kept, because some programs close
-//! descriptors that they did not open.
+//! A chunk is a range of the file, which one atomic addition hands out. No descriptor is kept, because some programs
+//! close descriptors that they did not open.
 
 pub(super) mod begin;
 mod file;
@@ -27,7 +27,7 @@ use allocanary_trace::format::{CHUNK_ALIGN, CONFINED, DETACHED, at};
 
 /// Time between two readings of RssAnon, in nanoseconds.
 const SAMPLE_NS: u64 = 100_000_000;
-/// The number of thread states and rests of chunks that are kept for new threads.
+/// The maximum number of thread states, and of rests of chunks, that are kept for new threads.
 const KEPT: usize = 64;
 
 /// Room for `/proc/self/status`.
@@ -46,19 +46,20 @@ pub(super) struct Process {
     stopped: AtomicU32,
     /// 1 while a thread reads RssAnon.
     sampling: AtomicU32,
-    /// The text of a reading. It is not on the stack, because a coroutine's stack may have only 8 KiB.
+    /// The text of `/proc/self/status` at a reading. It is not on the stack, because a coroutine's stack may have only
+    /// 8 KiB.
     text: StatusText,
     pub(super) rate: AtomicU32,
     /// The stack of one allocation in this many is recorded; 0 for none.
     pub(super) one_in: AtomicU32,
-    /// The tables of stacks; null without.
+    /// The tables of stacks; null if no stacks are recorded.
     pub(super) tables: AtomicPtr<c_void>,
     /// The mapped file.
     base: AtomicPtr<u8>,
     limit: AtomicU64,
     /// The offset after the last chunk that was handed out. The header of the file has the same number, for readers.
     given: AtomicU64,
-    /// Ticks of the next reading of RssAnon, and ticks between two.
+    /// Ticks of the next reading of RssAnon, and ticks between two readings.
     pub(super) next_sample: AtomicU64,
     sample_ticks: AtomicU64,
     /// The length of the window in nanoseconds; 0 for the whole run.
@@ -67,11 +68,11 @@ pub(super) struct Process {
     queue: Queue,
     /// The number of places of a window that the tables of stacks use.
     table_places: AtomicU64,
-    /// Bytes of thread states that were made.
+    /// Bytes of the present thread states.
     own_bytes: AtomicU64,
-    /// The most KiB of files, shared memory and the recorder's own memory at a reading.
+    /// The most KiB of files, shared memory and the recorder's own memory together at a reading.
     most_apart: AtomicU64,
-    /// The state for frees of threads that have ended; and 1 while a thread writes there.
+    /// The state for frees of threads that have ended, and a number that is 1 while a thread writes there.
     late: AtomicPtr<c_void>,
     late_busy: AtomicU32,
     /// States of ended threads.
@@ -82,7 +83,7 @@ pub(super) struct Process {
 
 /// The page with the state. After a fork the child has the page, but its content is wiped.
 static PROCESS: AtomicPtr<Process> = AtomicPtr::new(null_mut());
-/// The key whose destructor ends a thread; 0 none, else the key and 1.
+/// The key whose destructor ends a thread, plus 1; 0 before there is a key.
 pub(super) static KEY: AtomicU32 = AtomicU32::new(0);
 
 /// 1 once the process has a second thread: blocks may then come from other threads.
@@ -120,7 +121,7 @@ impl Process {
         unsafe { AtomicU32::from_ptr(self.base.load(Relaxed).add(offset).cast()) }
     }
 
-    /// A number for a new thread.
+    /// Gives a new thread its number.
     pub(super) fn number_thread(&self) -> u32 {
         let number = self.word(at::THREADS).fetch_add(1, SeqCst);
         if number > 0 {
@@ -155,7 +156,7 @@ impl Process {
         self.base.load(Relaxed)
     }
 
-    /// The address and the length of the mapped file, where it has the tables of stacks.
+    /// The address and the length of the mapped file, if the file has tables of stacks.
     pub(super) fn file_with_stacks(&self) -> Option<(usize, usize)> {
         let (base, limit) = (self.base().addr(), self.limit.load(Relaxed) as usize);
         (self.one_in.load(Relaxed) > 0).then_some((base, limit))
@@ -192,8 +193,8 @@ impl Process {
         let _ = self.word(at::STATE).compare_exchange(0, state, SeqCst, SeqCst);
     }
 
-    /// Keeps the unused end of an ended thread's chunk for another thread's first chunk. Returns false if it is too
-    /// short, or if enough are kept.
+    /// Keeps the unused end of an ended thread's chunk for another thread's first chunk. Returns false if the end is
+    /// too short, or if enough ends are kept.
     pub(super) fn keep_rest(&self, start: *mut u8, used: usize, length: usize) -> bool {
         let rest = length.saturating_sub(used);
         if rest < 4 * CHUNK_ALIGN {
@@ -220,7 +221,7 @@ impl Process {
     /// memory.
     pub(super) fn make_thread(&self, bytes: usize) -> *mut c_void {
         let kept = self.kept.iter().map(|kept| kept.swap(null_mut(), SeqCst)).find(|kept| !kept.is_null());
-        // The memory that an ended thread left has no pages. It was not counted.
+        // The memory that an ended thread has left has no pages, so it was not in this sum.
         self.own_bytes.fetch_add(bytes as u64, Relaxed);
         kept.unwrap_or_else(|| map_wiped(bytes).cast())
     }
@@ -290,7 +291,8 @@ impl Process {
     fn leave(&self) {
         self.stopped.store(1, SeqCst);
         self.exit();
-        // Only of a recorder that was put into the process: a trace from the begin stays one.
+        // This is only for a recorder that was put into the process: a trace from the program's start is not marked as
+        // detached.
         let _ = self.word(at::ATTACHED).compare_exchange(1, DETACHED, SeqCst, SeqCst);
         let (base, limit) = (self.base.load(SeqCst), self.limit.load(SeqCst) as usize);
         let given = (self.given.swap(self.limit.load(SeqCst), SeqCst) as usize).next_multiple_of(4096).min(limit);

@@ -11,8 +11,8 @@ use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 
-/// Declares the functions: for each a pointer, and a function that calls it. At first the pointer is to `first_...`,
-/// which looks up all of them.
+/// Declares the functions: for each function a pointer, and a function that calls through it. At first the pointer is
+/// to `first_...`, which looks up all functions.
 macro_rules! real {
     ($($(#[$doc:meta])* $name:ident, $pointer:ident, $first:ident, $early:ident ($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
         $(
@@ -39,7 +39,7 @@ macro_rules! real {
             }
         )*
 
-        /// All functions are found before one is used, because one may call another. Functions that take blocks come
+        /// Looks up all functions before one is used, because one may call another. Functions that take blocks come
         /// before those that make blocks.
         fn find_all() {
             super::stacks::look_up();
@@ -78,7 +78,6 @@ struct Early(#[allow(dead_code, reason = "reached by address")] [u8; EARLY_BYTES
 static EARLY: Place<Early> = Place(UnsafeCell::new(Early([0; EARLY_BYTES])));
 static EARLY_USED: AtomicUsize = AtomicUsize::new(0);
 
-/// A name of C.
 const fn name(text: &str) -> &CStr {
     match CStr::from_bytes_with_nul(text.as_bytes()) {
         Ok(name) => name,
@@ -89,7 +88,7 @@ const fn name(text: &str) -> &CStr {
 /// 0 not looked up, 1 being looked up, 2 found.
 static STATE: AtomicU32 = AtomicU32::new(0);
 
-/// Looks up all functions. Returns false while another call, of this thread or another one, looks them up.
+/// Looks up all functions. Returns false while another call, in this thread or another one, does so.
 #[cold]
 pub(super) fn look_up() -> bool {
     if STATE.compare_exchange(0, 1, SeqCst, SeqCst).is_ok() {
@@ -109,7 +108,7 @@ pub(super) fn set([malloc, calloc, realloc, free, posix_memalign]: [usize; 5]) {
     STATE.store(2, SeqCst);
 }
 
-/// The next library's function of this name. Without it the program ends, with a line that says so.
+/// The next library's function of this name. If there is none, the program ends with a line that says so.
 pub fn find_next(name: &CStr) -> *mut c_void {
     find(name)
 }

@@ -1,8 +1,7 @@
 //! The stacks of allocations. In: the calling thread's stack. Out: its number, and its nodes and modules in the mapped file.
 //!
-//! The tables are on pages that a fork wipes: a child finds no tables and begins its own. If a signal handler
-//! interrupts an event and forks, the event continues in the child with empty tables. There, the event finds no file,
-//! gets no stack, and counts nothing.
+//! The tables are on pages that a fork wipes: a child finds no tables and begins its own. If a signal handler interrupts an event and
+//! forks, the event continues in the child with empty tables. It then finds no file, gets no stack, and counts nothing.
 
 mod modules;
 mod nodes;
@@ -26,7 +25,7 @@ use allocanary_trace::format::at;
 use allocanary_trace::predictor::Predictor;
 use allocanary_trace::stacks::StackId;
 
-/// The state of a thread. All zeros is the first state.
+/// The part of a thread's state that stacks need. All zeros is the first state.
 #[repr(C)]
 pub(super) struct Kept {
     walker: StackWalker,
@@ -46,21 +45,20 @@ struct Tables {
     rules: Rules,
 }
 
-/// Whether stacks can be walked, once that was looked up.
+/// Whether stacks can be walked. It is set when the functions have been looked up.
 static POSSIBLE: AtomicBool = AtomicBool::new(false);
 
 /// Whether the recorder is in its own library, as in a preload.
 static IS_LIBRARY: AtomicBool = AtomicBool::new(false);
 
-/// Looks up the functions that walks need. This may allocate. It is called before the allocator's functions are looked
-/// up.
+/// Looks up the functions that walks need, which may allocate. It runs before the allocator's functions are looked up.
 pub(super) fn look_up() {
     IS_LIBRARY.store(true, SeqCst);
     POSSIBLE.store(walk::look_up(), SeqCst);
 }
 
-/// Does the same for a program that records itself, before its `main`. The recorder's functions are part of the
-/// program. They stay in the stacks, and a reader recognises them by name.
+/// Looks up the same functions for a program that records itself, before its `main`. The recorder's functions are part of this program.
+/// They stay in the stacks, and a reader recognises them by name.
 pub fn look_up_in_program() {
     if !config::is_asked() {
         return;
@@ -103,7 +101,7 @@ pub(super) fn leave(process: &Process) {
 
 /// Bytes of the tables that are resident.
 pub(super) fn own_bytes(process: &Process) -> u64 {
-    /// Pages of the list of modules and of the nodes' chunks that a program usually needs.
+    /// Bytes of the list of modules and of the nodes' chunks that a program usually makes resident.
     const OTHERS: u64 = 8 << 10;
     tables(process).map_or(0, |tables| tables.rules.resident() + tables.nodes.index_bytes() + OTHERS)
 }
@@ -118,15 +116,15 @@ pub(super) unsafe fn begin_chunk(kept: *mut Kept) {
     unsafe { (&raw mut (*kept).predictor).write_bytes(0, 1) };
 }
 
-/// A library was closed: another one may get its addresses.
+/// Called after a library was closed, because another one may get its addresses.
 pub fn library_closed() {
     if let Some(tables) = process::present().and_then(tables) {
         tables.rules.forget();
     }
 }
 
-/// The stack of the thread's allocation, and whether it was predicted. Call it once for each block that has a stack; `size` is
-/// the size of the block.
+/// The number of the present allocation's stack, and whether it was predicted. Call it once for each block that has a stack. `size` is the
+/// size of the block in bytes.
 ///
 /// # Safety
 ///

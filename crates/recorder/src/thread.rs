@@ -16,35 +16,35 @@ use allocanary_trace::coder::{AllocFunction, Coder, Event, NEAR_TICKS, is_short}
 use allocanary_trace::format::{CHUNK_HEADER, Chunk, LONGEST_EVENT, STAMP_EVERY, STAMP_TICKS};
 use allocanary_trace::predictor::is_chosen;
 
-/// The length of a thread's first chunk, and how many times the length of its chunks is doubled.
+/// The length of a thread's first chunk in bytes, and how many times it is doubled for later chunks.
 const FIRST_CHUNK: usize = 4096;
 const DOUBLINGS: u32 = 3;
 
-/// A thread's state, on pages that a fork wipes. If all of it is zeros, the thread must first take a chunk.
+/// A thread's state, on pages that a fork wipes. If it is all zeros, the thread must first take a chunk.
 #[repr(C)]
 pub(super) struct Thread {
-    /// The place of the next event. A call that writes adds [`BUSY`]. If a signal handler allocates during such a call,
-    /// the allocation is not recorded.
+    /// The place of the next event. A call that writes adds [`BUSY`] to it. If a signal handler allocates during such a call, the
+    /// allocation is not recorded.
     cursor: *mut u8,
     /// An event that begins before this place takes the short path. Null if a stamp is due, if only some blocks are recorded,
     /// or if there is no chunk.
     pub(super) short: *mut u8,
-    /// The same for a new block of malloc. Also null if stacks are recorded.
+    /// Like `short`, for a new block of malloc. Also null if stacks are recorded.
     pub(super) short_new: *mut u8,
     /// The last place at which an event and a stamp may begin.
     end: *mut u8,
-    /// Ticks of the last stamp.
+    /// The time of the last stamp, in ticks.
     stamp: u64,
     /// Events until the next stamp.
     left: u32,
     /// One block in this many is recorded.
     pub(super) rate: u32,
-    /// The thread's number, and that of its next chunk.
+    /// The thread's number, and the number of its next chunk.
     number: u32,
     chunks: u32,
     /// How often the destructor of the key has run.
     ends: u32,
-    /// The process's state with which this one was begun.
+    /// The state of the process when this state was begun.
     process: *const Process,
     /// The chunk.
     chunk: *mut u8,
@@ -52,11 +52,11 @@ pub(super) struct Thread {
     /// The stack of one allocation in this many is recorded; 0 for none.
     stacks: u32,
     pub(super) coder: Coder,
-    /// The state for stacks; it exists only if they are recorded.
+    /// The state for stacks. It exists only if they are recorded.
     kept: Kept,
 }
 
-/// Marks a thread that has ended: its later frees are recorded as those of another thread.
+/// Marks a thread that has ended. Its later frees are recorded as those of another thread.
 pub(super) const ENDED: *mut Thread = std::ptr::without_provenance_mut(1);
 /// Marks a thread that must not record, because it is beginning its state or because nothing is recorded.
 pub(super) const QUIET: *mut Thread = std::ptr::without_provenance_mut(2);
@@ -68,7 +68,7 @@ impl Thread {
     /// The bytes of one state, in whole pages.
     pub(super) fn bytes(process: &Process) -> usize {
         let without = std::mem::offset_of!(Thread, kept).next_multiple_of(4096);
-        // A recorder in a running process may record stacks in a later recording.
+        // A recorder in a running process may record stacks in a later recording only.
         let may_have = process.one_in.load(SeqCst) > 0 || config::is_opened();
         if may_have { size_of::<Thread>().next_multiple_of(4096) } else { without }
     }
@@ -80,7 +80,7 @@ impl Thread {
         !process.is_null() && process != process::current()
     }
 
-    /// Begins the state again for the present recording. The result is the same as that of [`claim_slowly`].
+    /// Begins the state again for the present recording, and returns what [`claim_slowly`] returns.
     unsafe fn renew(this: *mut Thread) -> Option<Claimed> {
         // SAFETY: the caller's state, on its own thread, of which it has the cursor. All zeros is the first state.
         unsafe {
@@ -97,16 +97,16 @@ impl Thread {
         unsafe { (*this).stacks > 0 }
     }
 
-    /// No event takes the short path until the next stamp.
+    /// Until the next stamp, no event takes the short path.
     #[inline(always)]
     unsafe fn close_short_way(this: *mut Thread) {
         // SAFETY: as above.
         unsafe { ((*this).short, (*this).short_new) = (null_mut(), null_mut()) };
     }
 
-    /// Begins an event: this call takes the cursor. Returns the cursor's previous value. It is [`BUSY`] or more if
-    /// another call has the cursor. One instruction reads and writes, so no signal handler can run in between. It needs
-    /// no lock prefix, because other threads have their own cursors.
+    /// Begins an event: this call takes the cursor. Returns the cursor's previous value, which is [`BUSY`] or more if another call has the
+    /// cursor. One instruction reads and writes, so that no signal handler can run in between. It needs no lock prefix, because other
+    /// threads have their own cursors.
     #[inline(always)]
     pub(super) unsafe fn claim(this: *mut Thread) -> *mut u8 {
         #[cfg(target_arch = "x86_64")]
@@ -128,8 +128,8 @@ impl Thread {
         }
     }
 
-    /// Whether a call that a signal has interrupted has the cursor. If so, returns the address and the length of its
-    /// chunk; the address may be null.
+    /// Whether a signal has interrupted a call that has the cursor. If so, returns the address and the length of its chunk. The address may
+    /// be null.
     pub(super) unsafe fn interrupted(this: *mut Thread) -> Option<(usize, usize)> {
         // SAFETY: the caller's state, on its own thread.
         unsafe {
@@ -139,7 +139,7 @@ impl Thread {
         }
     }
 
-    /// Whether an event may begin at this place, which was claimed.
+    /// Whether an event may begin at this claimed place.
     pub(super) unsafe fn is_ready(this: *mut Thread, at: *mut u8) -> bool {
         // SAFETY: the caller's state, on its own thread.
         unsafe { at < (*this).end && (*this).left > 0 }
@@ -158,7 +158,7 @@ impl Thread {
     pub(super) unsafe fn wrote(this: *mut Thread, cursor: *mut u8) {
         // SAFETY: as above.
         unsafe {
-            // In the child of a fork the state may have been wiped during the call.
+            // In the child of a fork the state may have been wiped during the call, so that this may wrap around.
             (*this).left = (*this).left.wrapping_sub(1);
             if (*this).left == 0 {
                 Thread::close_short_way(this);
@@ -167,23 +167,22 @@ impl Thread {
         }
     }
 
-    /// Ticks since the last stamp. The counters of two cores may differ a little: the result is never below 0.
+    /// Ticks since the last stamp. The result is never below 0, although the counters of two cores may differ a little.
     #[inline(always)]
     pub(super) unsafe fn ticks(this: *mut Thread) -> u64 {
         // SAFETY: as above.
         ticks().saturating_sub(unsafe { (*this).stamp })
     }
 
-    /// Whether the last stamp is too old for an event without a stamp. A thread that waits between events may take
-    /// minutes for sixteen of them. When all sixteen had one stamp, a block that was freed at their end counted as
-    /// freed at their begin.
+    /// Whether the last stamp is too old for an event without a stamp. A thread that waits between events may take minutes for sixteen of
+    /// them. With one stamp for all sixteen, a block that was freed at their end would count as freed at their beginning.
     #[inline(always)]
     pub(super) unsafe fn is_stale(this: *mut Thread) -> bool {
         // SAFETY: as above.
         unsafe { Thread::ticks(this) >= STAMP_TICKS }
     }
 
-    /// Stores that a stamp with these ticks is written, and returns the ticks.
+    /// Records that a stamp with these ticks is written, and returns the ticks.
     #[inline(always)]
     pub(super) unsafe fn stamped(this: *mut Thread, passed: u64) -> u64 {
         // SAFETY: as above.
@@ -203,7 +202,7 @@ impl Thread {
         }
     }
 
-    /// Does the same if the number of ticks takes at most three bytes.
+    /// Like `passed`, but only if the number of ticks takes at most three bytes.
     #[inline(always)]
     pub(super) unsafe fn near_passed(this: *mut Thread) -> Option<u64> {
         // SAFETY: as above.
@@ -225,8 +224,8 @@ impl Thread {
         }
     }
 
-    /// Writes the event with the stack of a new block, if stacks are recorded and this one was not predicted. Call it once for each
-    /// block: the reader does the same.
+    /// Writes the event with the stack of a new block, if stacks are recorded and this stack was not predicted. Call it once for each
+    /// block, as the reader does.
     #[inline(always)]
     pub(super) unsafe fn put_stack(this: *mut Thread, at: *mut u8, address: u64, size: usize) -> *mut u8 {
         // SAFETY: as above. A claimed place has room for four events of 40 bytes. This event has at most six bytes, and the
@@ -275,7 +274,7 @@ impl Thread {
         }
     }
 
-    /// Takes the next chunk, and returns the place of its first event; null if there is no chunk.
+    /// Takes the next chunk. Returns the place of its first event, or null if there is no chunk.
     unsafe fn refill(this: *mut Thread, process: &Process) -> *mut u8 {
         // SAFETY: as above; the chunk is this thread's alone.
         unsafe {
@@ -287,14 +286,14 @@ impl Thread {
                 if process.has_window() {
                     process.close_chunk((*this).chunk, ticks());
                 }
-                // The pages stay in the file. Only this process's mapping of them is dropped.
+                // The pages stay in the file. Only the mapping in this process loses them.
                 libc::madvise(
                     (*this).chunk.map_addr(|at| at & !4095).cast(),
                     (*this).length & !4095,
                     libc::MADV_DONTNEED,
                 );
             }
-            // The thread has given up this chunk, even if there is no other chunk for it now.
+            // The thread has given up its old chunk, even if there is no other chunk for it now.
             ((*this).chunk, (*this).end) = (null_mut(), null_mut());
             Thread::close_short_way(this);
             let wanted = match process.has_window() {
@@ -332,7 +331,7 @@ impl Thread {
             (*this).left = STAMP_EVERY;
             (*this).end = start.add(length - 4 * LONGEST_EVENT);
             let cursor = start.add(CHUNK_HEADER);
-            // If a thread's events have their own stamps, this is the only place at which it reads memory.
+            // If each event of a thread has its own stamp, the thread reads the memory of the process only here.
             match process.sample((*this).stamp) {
                 Some(kib) => (*this).coder.put_other(cursor, Event::Resident(kib), 0),
                 None => cursor,
@@ -341,11 +340,11 @@ impl Thread {
     }
 }
 
-/// A thread's state, and the place of an event. The caller has the place until [`Thread::release`].
+/// A thread's state, and the place of an event. The caller owns the place until [`Thread::release`].
 pub(super) type Claimed = (*mut Thread, *mut u8);
 
-/// Handles a call that cannot take the short path; `at` is the result of [`Thread::claim`]. Begins the process's file or the
-/// thread's state, takes the next chunk, or writes a stamp. `None` if the call is not recorded.
+/// Handles a call that cannot take the short path. `at` is the result of [`Thread::claim`]. Begins the process's file or the thread's
+/// state, takes the next chunk, or writes a stamp. `None` if the call is not recorded.
 #[cold]
 #[inline(never)]
 pub(super) fn claim_slowly(this: *mut Thread, at: *mut u8) -> Option<Claimed> {
@@ -371,7 +370,7 @@ pub(super) fn claim_slowly(this: *mut Thread, at: *mut u8) -> Option<Claimed> {
             return Some(stamped_if_due(this, at));
         }
         if begin::ready().is_some_and(Process::is_stopped) {
-            // From now on nothing is recorded. The end of the thread is still written to its last chunk.
+            // Nothing is recorded from now on. But the end of the thread is written to its last chunk.
             Thread::close_short_way(this);
             Thread::release(this, at);
             return None;
@@ -380,8 +379,7 @@ pub(super) fn claim_slowly(this: *mut Thread, at: *mut u8) -> Option<Claimed> {
     }
 }
 
-/// The place of an event in a state that belongs to no thread. The caller has it until it releases it. `None` if there
-/// is no chunk.
+/// The place of an event in a state that belongs to no thread. The caller owns the place until it releases it. `None` if there is no chunk.
 pub(super) unsafe fn claim_in(this: *mut Thread, process: &Process) -> Option<Claimed> {
     // SAFETY: the caller's promise.
     unsafe {
@@ -390,7 +388,7 @@ pub(super) unsafe fn claim_in(this: *mut Thread, process: &Process) -> Option<Cl
     }
 }
 
-/// The claimed place. If a stamp is due, it is written first, and the place is after it.
+/// Returns the claimed place. If a stamp is due, the stamp is written first, and the place is after it.
 unsafe fn stamped_if_due(this: *mut Thread, mut at: *mut u8) -> Claimed {
     // SAFETY: as above.
     unsafe {
@@ -405,8 +403,7 @@ unsafe fn stamped_if_due(this: *mut Thread, mut at: *mut u8) -> Claimed {
     }
 }
 
-/// This thread's state. It is begun here, unless a signal handler has begun it during this call. `None` if the thread
-/// must not record.
+/// This thread's state, which is begun here, unless a signal handler has begun it during this call. `None` if the thread must not record.
 fn begin_thread() -> Option<*mut Thread> {
     let this = tls::get::<Thread>();
     if !this.is_null() {
@@ -425,7 +422,7 @@ fn begin_thread() -> Option<*mut Thread> {
     Some(made)
 }
 
-/// The path of all calls that have no state or no chunk, or whose cursor another call has.
+/// Handles a call without a state or a chunk, or whose cursor another call has.
 fn claim_or_lose(mut this: *mut Thread, mut at: *mut u8) -> Option<Claimed> {
     // SAFETY: the thread's own state, of which the caller has the cursor, if no other call has it.
     unsafe {
@@ -434,7 +431,7 @@ fn claim_or_lose(mut this: *mut Thread, mut at: *mut u8) -> Option<Claimed> {
             at = Thread::claim(this);
         }
         if at.addr() >= BUSY {
-            // This call has interrupted the call that has the cursor. That call continues when this one has returned.
+            // A signal handler makes this call, and has interrupted the call that has the cursor. That call continues afterwards.
             (&raw mut (*this).cursor).write_volatile(at);
             begin::ready().into_iter().for_each(Process::lose);
             return None;

@@ -1,10 +1,10 @@
-//! Two words for each thread. In: nothing. Out: a pointer to the thread's state, and a value for the child of a fork.
+//! Two words for each thread: a pointer to its state, and a value for the child of its fork.
 
 use allocanary_sys::thread_word;
 
 thread_word! {
     "allocanary_trace_thread",
-    /// The calling thread's state: 0 before its first call, 1 while it must not record.
+    /// The calling thread's state: 0 before its first call, 1 after its end, 2 while it must not record.
     get,
     /// Sets the calling thread's state.
     set

@@ -1,5 +1,4 @@
-//! Runs code that makes system calls inside the recorded program. In: work. Out: its result. The program does not
-//! notice the calls.
+//! Runs work that makes system calls inside the recorded program, which does not notice the calls.
 
 use std::ptr::null_mut;
 
@@ -7,7 +6,7 @@ unsafe extern "C" {
     fn pthread_setcancelstate(state: libc::c_int, old: *mut libc::c_int) -> libc::c_int;
 }
 
-/// Signals that an instruction of the thread causes. If one occurs while it is blocked, the kernel ends the process.
+/// Signals that an instruction of the thread causes. If the kernel sends one while it is blocked, it ends the process.
 const OF_INSTRUCTIONS: [libc::c_int; 6] =
     [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS];
 

@@ -1,5 +1,5 @@
-//! Finds the module that defines a function. In: its name. Out: its addresses, and whether the program itself defines
-//! it.
+//! Finds the module that defines a function. In: the function's name. Out: its addresses, and whether the program
+//! itself defines it.
 
 use std::ffi::CStr;
 
@@ -8,7 +8,7 @@ use crate::got::module;
 /// The definition of a function in the first module that has one, in the order in which the loader searches them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Definition {
-    /// Its address, and the address of another version in the same module; 0 for none.
+    /// The function's address, and the address of another version in the same module; 0 if there is none.
     pub at: [usize; 2],
     /// The number of the module in the loader's list; 0 is the program.
     pub module: usize,
@@ -27,8 +27,8 @@ pub fn definition(name: &CStr, own: usize) -> Option<Definition> {
     found
 }
 
-/// Whether the module with the first address is before the module with the second one in the loader's list. A preload
-/// is before the C library; a library that was opened later is after it.
+/// Whether the module with the address `one` is before the module with the address `other` in the loader's list. A
+/// preload is before the C library; a library that was opened later is after it.
 pub fn comes_before(one: usize, other: usize) -> bool {
     let mut first = None;
     module::all(|_, module| {

@@ -28,9 +28,9 @@ struct Relocation {
 /// How the loader fills in a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RelocationKind {
-    /// A pointer in data, or in the table of addresses. It is filled in when the module is loaded.
+    /// A pointer in data, or in the table of addresses. The loader fills it in when it loads the module.
     Pointer,
-    /// A word for calls. It may be filled in only at the first call.
+    /// A word for calls. The loader may fill it in only at the first call.
     Call,
 }
 
@@ -48,7 +48,7 @@ pub struct GotWord<'a> {
 /// A module.
 #[derive(Clone, Copy)]
 pub struct PatchedModule<'a> {
-    /// Added to an address of its file, it gives the address in the process.
+    /// The difference between an address in the process and the same address in the module's file.
     pub bias: usize,
     headers: &'a [libc::Elf64_Phdr],
     symbols: usize,
@@ -63,8 +63,7 @@ const LOAD: u32 = libc::PT_LOAD;
 const DYNAMIC: u32 = libc::PT_DYNAMIC;
 const RELRO: u32 = libc::PT_GNU_RELRO;
 
-/// Calls `each` for the modules of the process in the loader's order, until it returns false. The loader's list is
-/// locked during this.
+/// Calls `each` for the modules of the process in the loader's order, until `each` returns false. The loader's list is locked meanwhile.
 pub fn all(mut each: impl FnMut(usize, &PatchedModule) -> bool) {
     struct State<'a> {
         each: &'a mut dyn FnMut(usize, &PatchedModule) -> bool,
@@ -167,7 +166,7 @@ impl PatchedModule<'_> {
         unsafe { CStr::from_ptr(with_exposed_provenance::<c_char>(self.texts + symbol.name as usize)) }
     }
 
-    /// The words that the loader fills in with the address of one symbol, without an addend.
+    /// Calls `each` for the words that the loader fills in with the address of one symbol, without an addend.
     pub fn words(&self, mut each: impl FnMut(GotWord)) {
         const POINTER: u64 = 1;
         const TABLE: u64 = 6;
@@ -191,7 +190,7 @@ impl PatchedModule<'_> {
         }
     }
 
-    /// The addresses of a function that this module defines: the first two versions, 0 for none.
+    /// The addresses of a function that this module defines: those of its first two versions, or 0.
     pub fn defined(&self, name: &CStr) -> [usize; 2] {
         let mut found = [0; 2];
         let mut look = |number: usize| {

@@ -61,9 +61,9 @@ pub struct Reply {
     pub modules: u32,
     /// The number of words that were changed or put back.
     pub words: u32,
-    /// The number of modules that were not changed, because they call another allocator or cannot be written.
+    /// The number of modules that were not changed, because they call another allocator or are not writable.
     pub left: u32,
-    /// The number of words that other code has changed since. They stay as they are.
+    /// The number of words that other code has changed after us. They stay as they are.
     pub others: u32,
     /// The number of changed words whose modules are closed.
     pub gone: u32,

@@ -1,8 +1,8 @@
-//! Changes words, and remembers their previous values. In: functions, each with its replacement. Out: changed words;
-//! later the words as they were.
+//! Changes words, and remembers their previous values. In: functions, each with its replacement. Out: changed words,
+//! and later the words as they were.
 //!
 //! A word is changed by one store of eight bytes, so another thread reads either the old function or the new one. If
-//! the loader has made its page read-only, the page is made writable for this store.
+//! the loader has made the word's page read-only, the page is made writable for this store.
 
 use std::cell::UnsafeCell;
 use std::ffi::CStr;
@@ -13,15 +13,15 @@ use crate::got::module::{self, GotWord, PatchedModule, RelocationKind};
 
 /// The most words that can be changed.
 const MOST: usize = 8192;
-/// Bytes of a page.
+/// The size of a page, in bytes.
 const PAGE: usize = 4096;
 
 /// A function, and the function that replaces it.
 #[derive(Clone, Copy, Debug)]
 pub struct Replacement {
-    /// Its name.
+    /// The function's name.
     pub name: &'static CStr,
-    /// Its addresses: see [`Definition`](crate::got::Definition).
+    /// The function's addresses: see [`Definition`](crate::got::Definition).
     pub real: [usize; 2],
     /// The function that is called instead.
     pub ours: usize,
@@ -60,7 +60,7 @@ pub struct Changed {
 pub struct PutBack {
     /// The number of words that were put back.
     pub words: u32,
-    /// The number of words that other code has changed. They stay as they are.
+    /// The number of words that other code has changed after us. They stay as they are.
     pub others: u32,
     /// The number of changed words whose modules are no longer mapped.
     pub gone: u32,
@@ -69,11 +69,11 @@ pub struct PutBack {
 /// The present value of a word.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Has {
-    /// The function, or the code that looks it up at the first call.
+    /// The address of the function, or of the code that looks it up at the first call.
     Real,
-    /// Our function.
+    /// The address of our function.
     Ours,
-    /// The address of the program's own jump to the function. The program passes this address on as the function's.
+    /// The address of the program's own jump to the function. The program uses this address as the function's.
     Program,
     /// Any other value.
     Other,
@@ -93,8 +93,8 @@ impl GotSlots {
     }
 
     /// Changes the words of all modules except the module with the address `own` and modules with an address in
-    /// `skipped`. Words that are already changed stay. The error is the system's number. After an error some words may
-    /// be changed: call [`put_back`](Self::put_back).
+    /// `skipped`. Words that are already changed stay. The error is the system's error number. After an error some
+    /// words may be changed: call [`put_back`](Self::put_back).
     ///
     /// # Safety
     ///
@@ -163,8 +163,8 @@ impl GotSlots {
         // SAFETY: one thread at a time, by the contract.
         let slots = unsafe { &mut *self.slots.get() };
         let count = self.count.load(SeqCst);
-        // The word may be known already: its module was closed and another one is at this address, or another thread
-        // has looked up the function since.
+        // The table may already have the word: its module was closed and another one is at this address, or another
+        // thread has looked up the function since.
         let number = slots[..count].iter().position(|slot| slot.at == at).unwrap_or(count);
         let slot = slots.get_mut(number).ok_or(libc::ENOSPC)?;
         *slot = Slot { at, before, ours };
@@ -172,7 +172,7 @@ impl GotSlots {
         store(module, at, ours)
     }
 
-    /// Restores the words of modules that are still mapped. If other code has changed a word since, it stays as it is.
+    /// Restores the words of modules that are still mapped. A word that other code has changed after us stays as it is.
     ///
     /// # Safety
     ///

@@ -1,4 +1,4 @@
-//! Beginning a process's file, at its first call.
+//! Begins a process's file, at the first call.
 
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering::SeqCst;
@@ -9,7 +9,7 @@ use crate::config::{self, Config};
 use crate::memory::map_wiped;
 use crate::undisturbed::undisturbed;
 
-/// The process's state; begins its file at the first call. `None` if nothing is recorded.
+/// The process's state. The first call begins the process's file. `None` if nothing is recorded.
 pub(crate) fn ready() -> Option<&'static Process> {
     let process = PROCESS.load(SeqCst);
     if !process.is_null() {
@@ -24,7 +24,7 @@ pub(crate) fn ready() -> Option<&'static Process> {
     begin(config::read)
 }
 
-/// Begins the process's file; `read` reads the environment.
+/// Begins the process's file. `read` reads the configuration.
 #[cold]
 pub(crate) fn begin(read: fn(&mut Config) -> bool) -> Option<&'static Process> {
     if !config::is_asked() {
@@ -33,7 +33,7 @@ pub(crate) fn begin(read: fn(&mut Config) -> bool) -> Option<&'static Process> {
     undisturbed(|| begin_file(read))
 }
 
-/// Begins a file for a process that has run without one. The error is the system's number.
+/// Begins a file for a process that has run without one. The error is the system's error number.
 pub(crate) fn attach(config: &'static Config) -> Result<(), i32> {
     undisturbed(|| {
         let page: *mut Process = map_wiped(size_of::<Process>().next_multiple_of(4096)).cast();
@@ -46,7 +46,7 @@ pub(crate) fn attach(config: &'static Config) -> Result<(), i32> {
     })
 }
 
-/// From now on the process has no file. A call that another thread has begun continues with the old state, which is not
+/// Detaches the process from its file. A call that another thread has begun continues with the old state, which is not
 /// freed.
 pub(crate) fn detach() -> Option<&'static Process> {
     // SAFETY: as above.
@@ -70,7 +70,7 @@ fn begin_file(read: fn(&mut Config) -> bool) -> Option<&'static Process> {
     // SAFETY: as in `ready`.
     let process = unsafe { &*page };
     if process.state.compare_exchange(0, 1, SeqCst, SeqCst).is_err() {
-        // Another thread begins the file: this call is not recorded.
+        // Another thread begins the file, so this call is not recorded.
         return (process.state.load(SeqCst) == 2).then_some(process);
     }
     // SAFETY: the exchange above made this thread the only one.

@@ -17,8 +17,8 @@ use allocanary_trace::format::{HEADER, MAGIC, STAMP_TICKS, TICK_SHIFT, VERSION, 
 /// The shortest file that is useful, in bytes.
 const LEAST: u64 = 64 << 10;
 
-/// Buffers for the begin of a file. They are not on the stack, because a coroutine's stack may have only 8 KiB. All
-/// zeros is the first state.
+/// Buffers that are needed to begin a file. They are not on the stack, because a coroutine's stack may have only 8 KiB.
+/// All zeros is the first state.
 pub(super) struct Scratch {
     program: [u8; 512],
     path: Text<4096>,
@@ -37,10 +37,10 @@ impl Scratch {
     }
 }
 
-/// Creates and maps the file, and writes its header. The error is the system's number.
+/// Creates and maps the file, and writes its header. The error is the system's error number.
 pub(super) fn open_file(process: &Process, config: &Config, scratch: &mut Scratch) -> Result<(), i32> {
-    // At most as long as the longest file that this process may make. The recording stops there, as at the maximum
-    // size.
+    // The file is at most as long as the longest file that this process may make. The recording stops there, as at the
+    // maximum size.
     let most = config.limit.min(longest_file()) & !4095;
     if most < LEAST {
         return Err(libc::EFBIG);
@@ -53,7 +53,7 @@ pub(super) fn open_file(process: &Process, config: &Config, scratch: &mut Scratc
     // SAFETY: no argument.
     let pid = unsafe { libc::getpid() };
     let mut file = -1;
-    // A process that has changed its user may not write where its parent did.
+    // A process that has changed its user may be unable to write where its parent did.
     let folders = [config.folder(), config.others()].into_iter().filter(|folder| !folder.is_empty());
     let mut error = libc::ENOENT;
     for folder in folders {
@@ -95,8 +95,8 @@ pub(super) fn open_file(process: &Process, config: &Config, scratch: &mut Scratc
     })
 }
 
-/// Maps the file that was just made as a whole, or as much of it as a limit on address space allows. Returns the place
-/// and the length.
+/// Maps the whole file that was just made, or as much of it as the limit on address space allows. Returns the place and
+/// the length.
 fn map_file(file: i32, mut limit: u64) -> Result<(*mut u8, u64), i32> {
     let mut base = libc::MAP_FAILED;
     while base == libc::MAP_FAILED && limit >= LEAST {
@@ -146,7 +146,7 @@ fn take(process: &Process, config: &Config, base: *mut u8, limit: u64, started: 
     process.rate.store(config.rate, SeqCst);
     process.window.store(config.window, SeqCst);
     process.next_sample.store(started, SeqCst);
-    // A guess until the first reading: a counter of 2.5 GHz.
+    // Until the first reading, this is a guess: a counter of 2.5 GHz.
     process.sample_ticks.store((SAMPLE_NS * 5 / 2) >> TICK_SHIFT, SeqCst);
     Ok(())
 }
@@ -172,7 +172,7 @@ fn host() -> Text<256> {
     host
 }
 
-/// Writes the header of a new file. Returns the ticks of its start. The magic comes last.
+/// Writes the header of a new file, whose magic number comes last. Returns the ticks of the file's start.
 fn write_header(
     header: &mut [u8; HEADER],
     config: &Config,
@@ -221,7 +221,7 @@ fn write_header(
     started
 }
 
-/// Says on standard error why nothing is recorded. The text is built here, because the C library's functions may
+/// Writes to standard error why nothing is recorded. The text is built here, because the C library's functions may
 /// allocate.
 pub(super) fn say_why(config: &Config, error: i32, scratch: &mut Scratch) {
     let line = &mut scratch.path;

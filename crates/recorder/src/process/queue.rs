@@ -1,6 +1,6 @@
 //! A queue of numbers for all threads, without a lock. In: numbers. Out: the number that was added first.
 //!
-//! The memory is not inherited by a fork, and is not part of RssAnon.
+//! A fork does not inherit this memory, and RssAnon does not include it.
 
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
@@ -8,22 +8,22 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed, Ordering::SeqCs
 /// A queue; all zeros is a queue without memory.
 #[repr(C)]
 pub(super) struct Queue {
-    /// A number in the lower half. The upper half is a mark of its ticket, whose highest bit is 1; the number is valid
-    /// once the mark is there.
+    /// The lower half of a slot is a number. The upper half is the mark of its ticket, with 1 as the highest bit. The
+    /// number is valid once the mark is there.
     slots: AtomicPtr<AtomicU64>,
     length: AtomicU64,
-    /// The ticket of the first number, and that of the next one that is added.
+    /// The ticket of the first number, and the ticket of the next number that is added.
     head: AtomicU64,
     tail: AtomicU64,
 }
 
-/// The upper half of a slot.
+/// The upper half of a slot with this ticket.
 const fn mark(ticket: u64) -> u64 {
     (ticket + 1) << 32
 }
 
 impl Queue {
-    /// Maps memory for `length` numbers, below 2^32. Returns false if there is none.
+    /// Maps memory for `length` numbers, each below 2^32. Returns false if there is no memory.
     pub(super) fn map(&self, length: u64) -> bool {
         let bytes = length.max(1) as usize * size_of::<AtomicU64>();
         let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;

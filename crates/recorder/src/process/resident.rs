@@ -1,4 +1,4 @@
-//! The program's resident memory. In: the kernel's text. Out: KiB that are the program's and not the recorder's.
+//! The program's resident memory. In: the kernel's text. Out: the KiB of the program, without those of the recorder.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
@@ -8,8 +8,8 @@ use crate::stacks;
 use allocanary_trace::format::at;
 
 impl Process {
-    /// Reads RssAnon in KiB, if it is time, and updates the header's clock. It makes system calls: the caller must call it
-    /// within `undisturbed`.
+    /// Reads RssAnon in KiB, if it is time, and updates the header's clock. It makes system calls, so the caller must call it within
+    /// `undisturbed`.
     pub(crate) fn sample(&self, now: u64) -> Option<u64> {
         if !self.is_due(now) || self.sampling.swap(1, SeqCst) != 0 {
             return None;
@@ -42,9 +42,8 @@ impl Process {
 
 /// The program's RssAnon now, and the most that it has had, in KiB, from the text of `/proc/self/status`.
 ///
-/// Between two readings a process may have more. The kernel keeps the process's highest resident memory. This value
-/// also contains files, shared memory and the recorder's `own` memory. `most_apart` is the largest sum of these three at
-/// a reading. It is subtracted.
+/// Between two readings a process may have more. The kernel keeps the process's highest resident memory. This value also contains files,
+/// shared memory and the recorder's `own` memory. So the largest sum of these three at any reading, `most_apart`, is subtracted.
 fn anonymous(status: &[u8], own: u64, most_apart: &AtomicU64) -> (u64, u64) {
     let line = |key: &[u8]| allocanary_sys::sys::line_number(status, key).unwrap_or(0);
     let anonymous = line(b"RssAnon:");

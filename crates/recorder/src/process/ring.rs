@@ -1,7 +1,7 @@
 //! The chunks of a window. In: a thread that needs a chunk, or has finished one. Out: the chunk that the thread gets.
 //!
-//! The file has places of one length. When a thread ends, a new thread may use the rest of its place. A place is closed
-//! when no thread writes there, and is used again as a whole. A place of tables is never used again.
+//! The file has places of one length. When a thread ends, a new thread may use the rest of its place. A place is closed when no thread
+//! writes there. A closed place is used again as a whole, but a place of tables never is.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
@@ -16,9 +16,9 @@ pub(crate) const RING: usize = 32 << 10;
 const CLOSED: usize = 24;
 
 impl Process {
-    /// Hands out a chunk of the window: the place that was closed first, if it was closed longer ago than the window;
-    /// otherwise a new place; at the maximum size, the place that was closed first. `None` if threads write to all
-    /// places. A later call may find one.
+    /// Hands out a chunk of the window. If the place that was closed first was closed longer ago than the window, it is used again.
+    /// Otherwise the file grows by a new place. At the maximum size, the place that was closed first is used again in any case. `None` if
+    /// threads write to all places: a later call may find one.
     pub(crate) fn ring_chunk(&self, now: u64) -> Option<(u64, *mut u8, usize)> {
         if self.is_stopped() {
             return None;
@@ -26,7 +26,7 @@ impl Process {
         let window = u128::from(self.window.load(Relaxed)) * u128::from(self.sample_ticks.load(Relaxed));
         let before = now.saturating_sub((window / u128::from(SAMPLE_NS)).min(u128::from(u64::MAX)) as u64);
         let (used, limit) = (self.long(at::USED), self.limit.load(Relaxed));
-        // Another thread may take the place first. Then the next one is tried.
+        // If another thread takes the place first, the next one is tried.
         loop {
             let offset = used.load(SeqCst);
             let may_grow = offset + RING as u64 <= limit;
@@ -56,13 +56,13 @@ impl Process {
         }
     }
 
-    /// The most places that tables may have: half of all.
+    /// The maximum number of places for tables: half of all.
     fn most_table_places(&self) -> u64 {
         (self.limit.load(Relaxed).saturating_sub(HEADER as u64) / RING as u64) / 2
     }
 
-    /// Hands out a place for tables, which is never used for anything else. `None` if the tables have their share, or if threads
-    /// write to all other places.
+    /// Hands out a place for tables, which is never used for anything else. `None` if tables have their share, or if threads write to all
+    /// other places.
     pub(crate) fn table_place(&self, now: u64) -> Option<(u64, *mut u8)> {
         let one_more = |places| (places < self.most_table_places()).then_some(places + 1);
         self.table_places.fetch_update(SeqCst, SeqCst, one_more).ok()?;
@@ -78,22 +78,22 @@ impl Process {
         !self.is_stopped() && self.table_places.load(SeqCst) < self.most_table_places()
     }
 
-    /// Takes back a place that was handed out for tables and is not needed.
+    /// Takes back a place that was handed out for tables but is not needed.
     pub(crate) fn give_back(&self, start: *mut u8, now: u64) {
         self.close_chunk(start, now);
         self.table_places.fetch_sub(1, SeqCst);
     }
 
-    /// When a place was closed; 0 while a thread writes there.
+    /// The time at which a place was closed; 0 while a thread writes there.
     fn closed(&self, place: u64) -> &AtomicU64 {
         self.long(HEADER + place as usize * RING + CLOSED)
     }
 
-    /// Empties a place that only this thread uses: its content is no longer in the window.
+    /// Empties a place that only this thread uses. Its content is no longer in the window.
     fn empty(&self, place: u64) -> (u64, *mut u8, usize) {
         self.long(at::HORIZON).fetch_max(self.closed(place).load(SeqCst), SeqCst);
         let offset = HEADER as u64 + place * RING as u64;
-        // The magic goes first: a reader of a killed program skips a chunk that is half erased.
+        // The magic number is erased first, so that a reader of a killed program skips a chunk that is half erased.
         self.word(offset as usize).store(0, SeqCst);
         // SAFETY: the range is within the mapping, and the caller promises that only this thread uses it.
         let start = unsafe {
@@ -104,8 +104,8 @@ impl Process {
         (offset, start, RING)
     }
 
-    /// The place that was closed first: the time, its number, and where it was found. Some places have a rest: room
-    /// after the chunk of an ended thread. These are in the table of rests. All other closed places are in the queue.
+    /// Returns the place that was closed first: the time, its number, and where it was found. Some places have a rest: room after the chunk
+    /// of an ended thread. These are in the table of rests. All other closed places are in the queue.
     fn oldest(&self) -> Option<(u64, u64, Found)> {
         let with_time = |place: u64, found| (self.closed(place).load(SeqCst), place, found);
         let queued = self.queue.first().map(|(ticket, place)| with_time(place, Found::Queued(ticket)));
@@ -114,7 +114,7 @@ impl Process {
         queued.into_iter().chain(rests).min_by_key(|(closed, ..)| *closed)
     }
 
-    /// Begins a thread in the rest of an ended thread's chunk.
+    /// Gives a new thread the rest of an ended thread's chunk.
     pub(crate) fn ring_rest(&self) -> Option<(u64, *mut u8, usize)> {
         let (offset, length) = self.rest()?;
         self.closed(place_of(offset)).store(0, SeqCst);
@@ -129,7 +129,7 @@ impl Process {
         self.queue.add(place);
     }
 
-    /// Ends the chunk of a thread that ends and has used the first `used` bytes of it.
+    /// Ends the chunk of a thread that ends. The thread has used the first `used` bytes of it.
     pub(crate) fn end_chunk(&self, start: *mut u8, used: usize, length: usize, now: u64) {
         let place = place_of(self.offset(start));
         self.closed(place).store(now.max(1), SeqCst);

@@ -1,4 +1,5 @@
-//! The files with the code of frames. In: their data from the dynamic linker. Out: a record of each in the mapped file.
+//! The files that contain the code of frames. In: the dynamic linker's data. Out: a record of each file in the mapped
+//! file.
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed};
@@ -12,7 +13,7 @@ use super::room::Room;
 use crate::undisturbed::undisturbed;
 use allocanary_trace::format::{CHUNK_HEADER, MODULE_MAGIC, TableHeader, at, put_module};
 
-/// The most files that are recorded. Frames in other files have only an address.
+/// The maximum number of recorded files. Frames in further files have only an address.
 const MOST: usize = 1024;
 /// Length of a chunk without a window: a path has at most 4096 bytes.
 const CHUNK: usize = 8192;
@@ -24,10 +25,10 @@ struct Known {
     end: AtomicU64,
     /// The hash of its whole record.
     hash: AtomicU64,
-    /// How often rules had been forgotten when it was last seen.
+    /// How often libraries had been closed when this file was last seen.
     forgotten: AtomicU64,
-    /// Its number in the order in which files were mapped. If two files have had one address, the file with the higher
-    /// number has it now.
+    /// The number of this file in the order in which files were mapped. If two files have had one address, the file
+    /// with the higher number has it now.
     mapped: AtomicU64,
 }
 
@@ -37,15 +38,15 @@ pub(super) struct Modules {
     /// 1 while a thread writes a record.
     busy: AtomicU32,
     count: AtomicUsize,
-    /// The highest number of `mapped`.
+    /// The highest value of `mapped`.
     last: AtomicU64,
-    /// 1 as soon as a file has addresses that an earlier file had.
+    /// 1 once a file has addresses that an earlier file had.
     is_reused: AtomicU32,
     /// The present chunk, and its used bytes.
     chunk: AtomicPtr<u8>,
     used: AtomicUsize,
-    /// A buffer for a path. It is not on the stack, because a coroutine's stack may have only a few KiB. The thread
-    /// that has set `busy` uses it.
+    /// A buffer for a path. It is not on the stack, because a coroutine's stack may have only a few KiB. Only the
+    /// thread that has set `busy` uses it.
     absolute: UnsafeCell<[u8; 512]>,
     known: [Known; MOST],
 }
@@ -58,13 +59,13 @@ impl Modules {
         &self.known[..self.count.load(Acquire).min(MOST)]
     }
 
-    /// Whether two files may have had the same address, one after the other.
+    /// Whether two files may have had the same address at different times.
     #[inline(always)]
     pub(super) fn is_reused(&self) -> bool {
         self.is_reused.load(Relaxed) != 0
     }
 
-    /// The number, from 1 on, of the file that has this return address now; 0 if no recorded file has it.
+    /// The number of the file, counted from 1, that has this return address now; 0 if no recorded file has it.
     pub(super) fn number_of(&self, pc: u64) -> u32 {
         let call = pc.wrapping_sub(1);
         let has = |known: &Known| (known.start.load(Relaxed)..known.end.load(Relaxed)).contains(&call);
@@ -73,7 +74,7 @@ impl Modules {
     }
 
     /// Records a file at its first frame. `forgotten` is how often libraries were closed before. Returns false if
-    /// another thread is recording a file, or if there is no room at the moment. This file is then recorded at its next
+    /// another thread is recording a file, or if there is no room at the moment. The file is then recorded at its next
     /// frame.
     pub(super) fn find_or_add(&self, room: &Room, object: &MappedObject, forgotten: u64) -> bool {
         let is_same = |known: &&Known| {
@@ -99,7 +100,8 @@ impl Modules {
             b"" => unsafe { std::ffi::CStr::from_ptr(base.add(at::PROGRAM).cast()) }.to_bytes(),
             path => path,
         };
-        // The library was opened by a relative path, or its `rpath` is relative. SAFETY: `busy` is this thread's.
+        // The path is relative if the library was opened by a relative path, or if its `rpath` is relative. SAFETY:
+        // `busy` is this thread's.
         let absolute = unsafe { &mut *self.absolute.get() };
         let length = if path.contains(&b'/') && path[0] != b'/' { file_at(object.start, absolute) } else { 0 };
         let path = if length > 0 { &absolute[..length] } else { path };
@@ -109,7 +111,7 @@ impl Modules {
         hash.add(path);
         hash.add(object.build_id());
         let mapped = self.last.fetch_add(1, Relaxed) + 1;
-        // The same file is at the same address. It was closed and opened again, or it stayed while another one was
+        // If the same file is at the same address, it was closed and opened again, or it stayed while another file was
         // closed.
         if let Some(known) = self.known().iter().find(|known| known.hash.load(Relaxed) == hash.value()) {
             known.mapped.store(mapped, Relaxed);
@@ -133,7 +135,7 @@ impl Modules {
         true
     }
 
-    /// Writes the record, to the present chunk or to a new one. False if there is no room.
+    /// Writes the record, to the present chunk or to a new one. Returns false if there is no room.
     fn write(&self, room: &Room, numbers: [u64; 3], path: &[u8], build_id: &[u8]) -> bool {
         let length = room.length(CHUNK);
         for _ in 0..2 {

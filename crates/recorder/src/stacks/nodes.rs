@@ -1,4 +1,4 @@
-//! The nodes of all stacks, without a lock. In: a parent and a return address. Out: their number, and the node in the mapped file.
+//! The nodes of all stacks, without a lock. In: a parent and a return address. Out: the number of a node, and the node in the mapped file.
 //!
 //! Numbers are given in the order of first use. An index of several tables finds them. In each table a node can be in
 //! one of eight places, which are one line of the processor's cache. If all eight are taken, the node is in the next
@@ -16,14 +16,14 @@ use crate::undisturbed::undisturbed;
 use allocanary_trace::format::{CHUNK_HEADER, MOST_NODES, NODE, NODE_MAGIC, TableHeader};
 use allocanary_trace::stacks::StackId;
 
-/// Length of a chunk, and its nodes. A place of a window has several.
+/// The length of a chunk in bytes, and its number of nodes. A place of a window has several chunks.
 const CHUNK: usize = 8192;
 const OF_CHUNK: usize = (CHUNK - CHUNK_HEADER) / NODE;
 const CHUNKS: usize = MOST_NODES / OF_CHUNK + 1;
 const _: () = assert!(RING.is_multiple_of(CHUNK));
 
-/// The first table of the index has two to the power of this places. The next constants: tables, and places of one
-/// line.
+/// The first table of the index has two to the power of `FIRST_BITS` places. The next constants are the number of tables, and of places in
+/// one line.
 const FIRST_BITS: u32 = 13;
 const LEVELS: usize = 6;
 const LINE: usize = 8;
@@ -67,8 +67,7 @@ impl Nodes {
         }
     }
 
-    /// Finds or adds a node, and returns its number. `None` if there is no room. The same address in another file is
-    /// another node.
+    /// Finds or adds a node, and returns its number. `None` if there is no room. The same address in another file is another node.
     pub(super) fn find_or_add(&self, room: &Room, parent: StackId, pc: u64, modules: &Modules) -> Option<StackId> {
         let module = modules.is_reused().then(|| modules.number_of(pc));
         let hash = hash_of(parent, pc);
@@ -91,7 +90,7 @@ impl Nodes {
                     };
                     match place.compare_exchange(0, tag << 32 | u64::from(added), AcqRel, Acquire) {
                         Ok(_) => return Some(added),
-                        // Another thread was faster, perhaps with the same node. In this case our number stays unused.
+                        // Another thread was faster, perhaps with the same node. If so, our number stays unused.
                         Err(now) => entry = now,
                     }
                 }
@@ -103,7 +102,7 @@ impl Nodes {
         None
     }
 
-    /// A table of the index; made if it is not there.
+    /// A table of the index, which is made if it does not exist.
     #[inline]
     fn table(&self, level: usize, places: usize) -> Option<*const AtomicU64> {
         let table = self.index[level].load(Acquire);
@@ -132,7 +131,7 @@ impl Nodes {
         }
     }
 
-    /// The place of a node in the file: its address, then its parent and its module.
+    /// The place of a node in the file: a word with its address, then a word with its parent and its module.
     fn place(&self, node: StackId) -> Option<*mut AtomicU64> {
         let at = node.checked_sub(1)? as usize;
         let chunk = self.chunks.get(at / OF_CHUNK)?.load(Acquire);
@@ -140,7 +139,7 @@ impl Nodes {
         (!chunk.is_null()).then(|| unsafe { chunk.add(CHUNK_HEADER + at % OF_CHUNK * NODE).cast() })
     }
 
-    /// Whether a number is this node. `module` is compared only if addresses were used by more than one file.
+    /// Whether this is the number of a node with these values. `module` is compared only if more than one file has had the same addresses.
     fn is_node(&self, node: StackId, parent: StackId, pc: u64, module: Option<u32>) -> bool {
         // SAFETY: the two words of a node.
         let Some((at, of)) =
@@ -154,11 +153,11 @@ impl Nodes {
     /// Writes a new node.
     #[cold]
     fn add(&self, room: &Room, parent: StackId, pc: u64, module: u32) -> Option<StackId> {
-        // Full. The counter must not increase further, because it could overflow.
+        // The table is full. The counter must not increase further, because it could overflow.
         if self.count.load(Relaxed) as usize + 1 >= MOST_NODES {
             return None;
         }
-        // Make room first, then take a number: a number without a place would be lost.
+        // The node gets its room before its number, because a number without a place would be lost.
         self.make_room(room, self.count.load(Relaxed) as usize)?;
         let at = self.count.fetch_add(1, Relaxed) as usize;
         let node = (at + 1 < MOST_NODES).then_some(at as StackId + 1)?;

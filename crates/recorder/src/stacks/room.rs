@@ -6,7 +6,6 @@ use crate::process::{Process, RING};
 use crate::tls::ticks;
 use allocanary_trace::format::CHUNK_HEADER;
 
-/// A process, and the file with its tables.
 pub(super) struct Room<'a> {
     pub(super) process: &'a Process,
     pub(super) base: &'a AtomicPtr<u8>,
@@ -29,12 +28,12 @@ impl Room<'_> {
         }
     }
 
-    /// Whether there may be a part later: there is none now because threads write to all others.
+    /// Whether there may be a part later, if there is none now because threads write to all places.
     pub(super) fn may_come(&self) -> bool {
         self.base().is_some() && self.process.has_window() && self.process.may_have_table_place()
     }
 
-    /// The length of a part for tables: `usual` bytes, but in a window a whole place.
+    /// The length of a part for tables: `usual` bytes, or a whole place in a window.
     pub(super) fn length(&self, usual: usize) -> usize {
         if self.process.has_window() { RING } else { usual }
     }

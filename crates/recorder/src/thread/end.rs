@@ -1,5 +1,5 @@
-//! The end of a thread: it is watched by a key of the C library. In: a thread's state. Out: its last event, and its chunk and state for
-//! other threads.
+//! The end of a thread, which a key of the C library reports. In: a thread's state. Out: its last event, and its chunk and state for other
+//! threads.
 
 use super::{BUSY, ENDED, Thread};
 use crate::process::{KEY, begin};
@@ -31,8 +31,8 @@ pub(super) fn watch_end(this: *mut Thread) {
     }
 }
 
-/// Called when the thread ends. Destructors of other keys may free after this one, so it asks to be called again, as
-/// often as the C library allows.
+/// Called when the thread ends. Destructors of other keys may free blocks later, so this function makes the C library call it again, four
+/// times in all.
 unsafe extern "C" fn ended(value: *mut libc::c_void) {
     let this: *mut Thread = value.cast();
     // SAFETY: the value is this thread's state, which is alive until the last call here.
@@ -59,14 +59,14 @@ unsafe fn end(this: *mut Thread) {
         let Some(process) = begin::ready() else { return };
         let cursor = (*this).cursor;
         if cursor.addr() >= BUSY {
-            // A signal handler left an event by a long jump. It is not known how much of the event was written.
+            // A signal handler left an event by a long jump, so that nobody knows how much of the event was written.
             if process.has_window() && !(*this).chunk.is_null() {
                 process.close_chunk((*this).chunk, ticks());
             }
         } else if !cursor.is_null() {
             let passed = Thread::passed(this);
             let end = (*this).coder.put_other(cursor, Event::End, passed);
-            // The chunk ends here; another thread may have the rest.
+            // The chunk ends here. Another thread may get the rest.
             let used = ((end.addr() - (*this).chunk.addr()) + 1).next_multiple_of(CHUNK_ALIGN);
             if process.has_window() {
                 process.end_chunk((*this).chunk, used, (*this).length, ticks());
