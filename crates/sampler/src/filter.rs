@@ -1,7 +1,8 @@
-//! Which blocks are surely not sampled. In: an address. Out: no, or perhaps. A load and a branch for nearly every block that is freed.
+//! Finds the blocks that are surely not sampled. In: an address. Out: no, or perhaps. For nearly every freed block this is a load and a
+//! branch.
 //!
-//! A byte for each of 65,536 values of a hash counts the sampled blocks with that value. With 2,000 sampled blocks, those of 1 GiB at the
-//! usual mean distance, one block in 32 is looked for in vain. Pages that no sampled block led to are not resident.
+//! A byte for each of 65,536 values of a hash counts the sampled blocks with that value. With 2,000 sampled blocks (1 GiB at the usual mean
+//! distance), one freed block in 32 is searched for in vain. Pages whose bytes no sampled block has changed are not resident.
 
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
@@ -12,7 +13,7 @@ struct Filter([AtomicU8; 1 << BITS]);
 
 static FILTER: Filter = Filter([const { AtomicU8::new(0) }; 1 << BITS]);
 
-/// Of the lower half of the address: one instruction with a short constant. Blocks 4 GiB apart share a value.
+/// The place of an address: a hash of its lower half, by one instruction with a short constant. Blocks that are 4 GiB apart share a place.
 #[inline(always)]
 fn place(address: u64) -> usize {
     ((address as u32).wrapping_mul(0x9E37_79B1) >> (32 - BITS)) as usize
@@ -26,7 +27,7 @@ fn count(address: u64) -> &'static AtomicU8 {
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub fn may_be_sampled(block: *mut u8) -> bool {
-    // The compiler loads an atomic byte to a register first. This is one instruction of each `free` less.
+    // The compiler would load an atomic byte to a register first. This saves one instruction in each `free`.
     // SAFETY: reads a byte of the table.
     unsafe {
         core::arch::asm!(
@@ -48,12 +49,12 @@ pub fn may_be_sampled(block: *mut u8) -> bool {
     count(block.addr() as u64).load(Relaxed) != 0
 }
 
-/// Adds a sampled block. 255 of them cannot be told from more: then the value stays.
+/// Adds a sampled block. A count that reaches 255 stays there, because it may then stand for more blocks.
 pub(super) fn add(address: u64) {
     let _ = count(address).fetch_update(Relaxed, Relaxed, |count| count.checked_add(1));
 }
 
-/// Removes one.
+/// Removes a sampled block.
 pub(super) fn remove(address: u64) {
     let _ = count(address).fetch_update(
         Relaxed,
@@ -62,7 +63,8 @@ pub(super) fn remove(address: u64) {
     );
 }
 
-/// The child of a fork has none of its parent's samples. If the kernel refuses, it looks for them in vain.
+/// Clears the filter in the child of a fork, which has none of its parent's samples. If the kernel refuses, the child searches for them in
+/// vain.
 pub(super) fn wipe_at_fork() {
     let start = (&raw const FILTER).cast_mut().cast();
     // SAFETY: our own static, whose pages have nothing else on them.

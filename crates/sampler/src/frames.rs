@@ -1,26 +1,25 @@
-//! The frames of sampled stacks. In: return addresses. Out: a number for each stack, and what it has allocated.
+//! The frames of sampled stacks. In: return addresses. Out: a number for each stack, and the bytes and blocks that it has allocated.
 //!
-//! A frame's key is its return address and its caller's number, so one instruction takes a place. It is at its hash or in one of the
-//! next places. A place is never freed.
+//! A frame's key is its return address and its caller's number, so that one instruction takes a place. A frame is at the place of its hash,
+//! or at one of the next places. A place is never freed.
 
 use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed};
 
 use allocanary_profile::layout::{ADDRESS, ADDRESS_BITS, BLOCK, FRAMES, OF_FRAME};
 
-/// The places that are looked at. With three quarters of all places taken a frame is hardly ever farther off.
+/// The number of places that are searched. With three quarters of all places taken, a frame is hardly ever farther from its hash.
 const FAR: usize = 64;
 
-/// All frames. All zeros is none.
+/// All frames. All zeros is an empty table.
 #[repr(C)]
 pub(super) struct Frames([[AtomicU64; OF_FRAME]; FRAMES]);
 
 impl Frames {
-    /// All words.
     pub(super) fn words(&self) -> &[AtomicU64] {
         self.0.as_flattened()
     }
 
-    /// Finds or adds the frame with this caller's frame and return address; 0 if there is no place.
+    /// Finds or adds the frame with this caller (`parent`) and this return address. Returns its number, or 0 if there is no place.
     pub(super) fn find_or_add(&self, parent: u32, pc: u64) -> u32 {
         let key = pc & ADDRESS | u64::from(parent) << ADDRESS_BITS;
         let from = (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as usize;
@@ -36,7 +35,7 @@ impl Frames {
         0
     }
 
-    /// A stack has allocated what a sample stands for.
+    /// Adds the bytes and blocks that a sample represents to those of its stack.
     pub(super) fn add(&self, frame: u32, bytes: f64, blocks: f64) {
         if let Some([_, of_bytes, of_blocks]) = (frame as usize).checked_sub(1).and_then(|place| self.0.get(place)) {
             of_bytes.fetch_add((bytes + 0.5) as u64, Relaxed);

@@ -1,11 +1,12 @@
 //! Internal to [allocanary](https://docs.rs/allocanary): any release may change this crate.
 //!
-//! Samples the allocations of the program in which it runs. In: sizes, blocks. Out: the table, and probes for tracers. The crate `profile`
-//! has the table's layout, and reads it from outside. `service` (feature of the same name) is for a program that samples itself.
+//! Samples the allocations of the program in which it runs. In: sizes, blocks. Out: a table of samples, and probes for tracers. The crate
+//! `profile` has the table's layout, and reads the table from outside. `service` (feature of the same name) is for a program that samples
+//! itself.
 //!
-//! It allocates nothing after the start, takes no lock and starts no thread. A signal handler may interrupt any of it and allocate: each
-//! place of the table is taken by one instruction. The table is on pages that a fork wipes, so a child begins an empty one at its first
-//! sample; blocks of its parent are not in it.
+//! It allocates nothing after the start, takes no lock and starts no thread. A signal handler may interrupt any of it and allocate, because
+//! one instruction takes each place of the table. A fork wipes the table's pages. So a child begins an empty table at its first sample,
+//! without its parent's blocks.
 
 // On other processors this crate is empty, and nothing is sampled.
 #![cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
@@ -43,7 +44,7 @@ pub use self::filter::may_be_sampled;
 pub use self::state::is_before_filter;
 pub use self::thread::{draw, left};
 
-/// Leads a reader to the table. The mark lies in writable data because it is not zero.
+/// Leads a reader to the table. Its mark is in writable data, because it is not zero.
 #[repr(C, align(16))]
 struct Beacon {
     mark: [u8; MARK.len()],
@@ -51,19 +52,19 @@ struct Beacon {
 }
 
 static BEACON: Beacon = Beacon { mark: MARK, table: AtomicPtr::new(std::ptr::null_mut()) };
-/// Where the sampler is.
+/// Where the sampler's code is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SamplerPlace {
-    /// In a library of its own, such as a preload: its frames are left out.
+    /// In a library of its own, such as a preload. Frames of this library are left out.
     Library,
-    /// In the program.
+    /// In the program itself.
     Program,
-    /// The same, and it runs already: its blocks are not known.
+    /// In a program that already runs. Blocks from before are not in the table.
     RunningProgram,
 }
 
-/// Begins to sample, for the life of the process. Looks up a function by the dynamic linker, which may allocate. Returns whether there was
-/// memory for the table. Does nothing if it samples, or if another thread is turning it on.
+/// Begins to sample, for the life of the process. It looks up a function by the dynamic linker, which may allocate. Returns whether there
+/// was memory for the table. Does nothing if the sampler is on, or if another thread is turning it on.
 pub fn turn_on(mean: u64, place: SamplerPlace) -> bool {
     static IS_TAKEN: AtomicBool = AtomicBool::new(false);
     if IS_TAKEN.compare_exchange(false, true, Acquire, Relaxed).is_err() {
@@ -74,14 +75,14 @@ pub fn turn_on(mean: u64, place: SamplerPlace) -> bool {
         return false;
     };
     walk::look_up();
-    // SAFETY: an address of this file's code, which runs.
+    // SAFETY: this is an address of this file's code, which runs.
     if let Some(own) = unsafe { MappedObject::of(is_on as *const () as u64) }.filter(|_| place == SamplerPlace::Library)
     {
         OWN[0].store(own.start, Relaxed);
         OWN[1].store(own.end, Relaxed);
     }
     if place == SamplerPlace::RunningProgram {
-        // What was closed before the table begins is not of interest.
+        // Libraries that were closed before the table begins do not matter.
         closed::more();
     }
     let mean = mean.clamp(MEANS[0], MEANS[1]);
@@ -100,26 +101,26 @@ pub fn is_on() -> bool {
     !BEACON.table.load(Relaxed).is_null()
 }
 
-/// The table of this process. `None` while another thread of a fork's child begins it.
+/// The table of this process. `None` while another thread begins it, in the child of a fork.
 fn table() -> Option<&'static Table> {
-    // SAFETY: what `turn_on` has stored, which stays mapped.
+    // SAFETY: `turn_on` has stored the pointer, and the table stays mapped.
     let table = unsafe { BEACON.table.load(Acquire).as_ref() }?;
     if table.is_begun() {
         return Some(table);
     }
-    // The child of a fork: its threads draw otherwise than those of its parent's other children.
+    // This is the child of a fork. A new seed gives its threads other draws than those of its parent's other children.
     thread::seed();
     table.begin(MEAN.load(Relaxed), Some(word::FORKED)).then_some(table)
 }
 
-/// The table's words as they are now: the header, the samples, and the frames. `None` if the sampler is off.
+/// A copy of the table's words: the header, the samples, and the frames. `None` if the sampler is off.
 pub fn words() -> Option<[Vec<u64>; 3]> {
     let table = table()?;
     let copied = |words: &[AtomicU64]| words.iter().map(|word| word.load(Relaxed)).collect();
     Some([copied(&table.header), copied(table.samples.words()), copied(table.frames.words())])
 }
 
-/// Notes a sampled block, which the allocator has just made: the program does not have it yet.
+/// Records a sampled block, which the allocator has just made and the program does not have yet.
 #[cold]
 #[inline(never)]
 pub fn allocated(block: *mut u8, size: usize) {
@@ -149,12 +150,12 @@ fn seconds(table: &Table) -> u64 {
     monotonic_nanos().saturating_sub(table.header[word::BEGAN].load(Relaxed)) / 1_000_000_000
 }
 
-/// A sampled block that is on its way out of the table.
+/// A sampled block that was taken out of the table.
 #[must_use]
 pub struct Leaving(Sample);
 
-/// Takes a block out of the table, before the allocator frees it: its address may belong to another block at once. `None` if it was not
-/// sampled.
+/// Takes a block out of the table. It must run before the allocator frees the block, because another block may get the address at once.
+/// `None` if the block was not sampled.
 #[cold]
 #[inline(never)]
 pub fn take(block: *mut u8) -> Option<Leaving> {
@@ -165,12 +166,12 @@ pub fn take(block: *mut u8) -> Option<Leaving> {
 }
 
 impl Leaving {
-    /// The block is freed.
+    /// Ends the sample: the block is freed.
     pub fn freed(self) {
         probes::free(self.0.address);
     }
 
-    /// The allocator has kept it: a `realloc` failed.
+    /// Puts the block back into the table, because a `realloc` failed and the allocator has kept it.
     pub fn stays(self) {
         if let Some(table) = table()
             && table.samples.insert(&self.0)
@@ -180,7 +181,7 @@ impl Leaving {
     }
 }
 
-/// A block is about to be freed: what [`may_be_sampled`] is not sure about.
+/// Called for a block that is about to be freed, if [`may_be_sampled`] is not sure about it.
 #[cold]
 #[inline(never)]
 pub fn freed(block: *mut u8) {
@@ -189,12 +190,12 @@ pub fn freed(block: *mut u8) {
     }
 }
 
-/// How long [`before_filter`] waits for other threads' walks, in milliseconds. A walk takes microseconds; one that this thread's own signal
-/// handler has interrupted never ends meanwhile.
+/// How long [`before_filter`] waits for other threads' walks, in milliseconds. A walk takes microseconds. A walk that this thread's own
+/// signal handler has interrupted cannot end during the wait.
 const WALKS_END: u32 = 1000;
 
-/// The process is about to give itself a filter of system calls, which may end it at a call that the walk of a stack makes: no sample is
-/// taken from now on, and the walks of other threads have ended when this returns. Blocks that are freed leave the table as before.
+/// Ends sampling. The process is about to give itself a filter of system calls, which may kill it for a call that a walk makes. When this
+/// returns, no thread takes a sample or walks its stack. Blocks that are freed leave the table as before.
 pub fn before_filter() {
     IS_BEFORE_FILTER.store(true, SeqCst);
     let Some(table) = table() else { return };
@@ -206,22 +207,22 @@ pub fn before_filter() {
     }
 }
 
-/// A sample was not taken, because the process has given itself a filter of system calls, or forbidden itself the time-stamp counter. In
-/// the child of a fork that has no table of its own yet, it is not counted: a table begins with the time.
+/// Counts a sample that was not taken, because the process has given itself a filter of system calls, or forbidden itself the time-stamp
+/// counter. In the child of a fork that has no table of its own yet, it is not counted: a new table would have to read the time.
 pub fn filtered() {
-    // SAFETY: what `turn_on` has stored, which stays mapped.
+    // SAFETY: `turn_on` has stored the pointer, and the table stays mapped.
     let table = unsafe { BEACON.table.load(Acquire).as_ref() };
     if let Some(table) = table.filter(|table| table.is_begun()) {
         table.count(word::FILTERED);
     }
 }
 
-/// A library was closed: another one may get its addresses.
+/// Called after a library was closed, because another one may get its addresses.
 pub fn library_closed() {
     libraries_closed(1);
 }
 
-/// Looks whether libraries were closed since the last call, where nobody calls [`library_closed`].
+/// Checks whether libraries were closed since the last call. It is for programs in which nobody calls [`library_closed`].
 pub fn notice_closed() {
     match closed::more() {
         0 => {}

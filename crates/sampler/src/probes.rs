@@ -1,12 +1,12 @@
-//! Probes for tracers (USDT): `otel_memory:alloc(ptr, size, weighted_bytes)` and `otel_memory:free(ptr)`, as OpenTelemetry's profiler looks
-//! for them. In: samples. Out: calls of two empty functions, while somebody traces them.
+//! Probes for tracers (USDT): `otel_memory:alloc(ptr, size, weighted_bytes)` and `otel_memory:free(ptr)`. OpenTelemetry's profiler looks
+//! for these. In: samples. Out: calls of two empty functions, while a tracer is attached.
 //!
-//! A tracer finds the notes of `.note.stapsdt` in the file, counts up the semaphore in this process's memory, and puts a breakpoint at
-//! the `nop`. Without a tracer a sample reads the semaphore, and that is all.
+//! A tracer finds the notes of `.note.stapsdt` in the file, increments the semaphore in this process's memory, and puts a breakpoint at the
+//! `nop`. Without a tracer, a sample costs only the load of the semaphore.
 
 use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 
-/// A probe: its semaphore, its function, and the note. The arguments are where C's calling convention has them.
+/// A probe: its semaphore, its function, and its note. The note says that the arguments are where C's calling convention puts them.
 macro_rules! probe {
     ($name:literal, $function:literal, $semaphore:literal, $arguments:literal) => {
         core::arch::global_asm!(
@@ -71,14 +71,14 @@ unsafe extern "C" {
     safe static allocanary_free_semaphore: AtomicU16;
 }
 
-/// A sampled block is there.
+/// Reports a new sampled block to a tracer. `weighted` is the number of bytes that the block represents.
 pub(super) fn alloc(address: u64, size: u64, weighted: u64) {
     if allocanary_alloc_semaphore.load(Relaxed) != 0 {
         allocanary_probe_alloc(address, size, weighted);
     }
 }
 
-/// A sampled block is about to go.
+/// Reports to a tracer that a sampled block is about to be freed.
 pub(super) fn free(address: u64) {
     if allocanary_free_semaphore.load(Relaxed) != 0 {
         allocanary_probe_free(address);

@@ -1,13 +1,14 @@
 //! The sampled blocks that are alive. In: samples, addresses. Out: samples.
 //!
-//! A block may be in one of 16 places: those of two lines, which two hashes of its address choose. A new one goes to the line with more
-//! free places, so that two thirds of all places are taken before one is missing. All of them are looked at, so a place that is freed needs no mark.
+//! A block may be in one of 16 places: those of two lines, which two hashes of its address choose. A new sample goes to the line with more
+//! free places. So two thirds of all places are taken before a sample finds none. A search looks at all 16 places, so a freed place needs
+//! no mark.
 
 use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 use allocanary_profile::layout::{ADDRESS, ADDRESS_BITS, OF_SAMPLE, SAMPLES, SIZE, SIZE_BITS, TAKEN};
 
-/// Places of a line: two lines of the processor's cache.
+/// Places of a line. They take two lines of the processor's cache.
 const LINE: usize = 8;
 
 /// A sampled block.
@@ -15,18 +16,17 @@ const LINE: usize = 8;
 pub(super) struct Sample {
     pub(super) address: u64,
     pub(super) size: u64,
-    /// The innermost frame of its stack; 0 for none.
+    /// The number of its stack's innermost frame; 0 if it has no stack.
     pub(super) frame: u32,
-    /// When it was made, in seconds from the table's begin.
+    /// The time at which it was made, in seconds since the table began.
     pub(super) seconds: u64,
 }
 
-/// All samples. All zeros is none.
+/// All samples. All zeros is an empty table.
 #[repr(C)]
 pub(super) struct Samples([[AtomicU64; OF_SAMPLE]; SAMPLES]);
 
 impl Samples {
-    /// All words.
     pub(super) fn words(&self) -> &[AtomicU64] {
         self.0.as_flattened()
     }
@@ -41,14 +41,15 @@ impl Samples {
         [line(hash >> 40), line(hash >> 16)]
     }
 
-    /// Adds a sample. False if there is no place. A block at this address whose free was not seen is replaced.
+    /// Adds a sample. Returns false if there is no place. If a block at this address is in the table, its free was not seen, and it is
+    /// replaced.
     pub(super) fn insert(&self, sample: &Sample) -> bool {
         self.remove(sample.address);
         let lines = self.lines(sample.address);
         let free = |line: &[[AtomicU64; OF_SAMPLE]]| line.iter().filter(|place| place[0].load(Relaxed) == 0).count();
         let [first, second] = if free(lines[0]) >= free(lines[1]) { lines } else { [lines[1], lines[0]] };
         for [key, size] in first.iter().chain(second) {
-            // A handler that interrupts this finds the place taken.
+            // A signal handler that interrupts this finds the place taken.
             if key.load(Relaxed) == 0 && key.compare_exchange(0, TAKEN, AcqRel, Relaxed).is_ok() {
                 size.store(sample.size.min(SIZE) | sample.seconds << SIZE_BITS, Relaxed);
                 key.store(sample.address | u64::from(sample.frame) << ADDRESS_BITS, Release);
@@ -66,7 +67,7 @@ impl Samples {
                 return None;
             }
             let word = size.load(Relaxed);
-            // Of two threads that free one block, which is an error of the program, one gets it.
+            // If two threads free one block, which is an error of the program, only one of them gets the sample.
             key.compare_exchange(found, 0, AcqRel, Relaxed).ok()?;
             let frame = (found >> ADDRESS_BITS) as u32;
             Some(Sample { address, size: word & SIZE, frame, seconds: word >> SIZE_BITS })

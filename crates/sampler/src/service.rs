@@ -1,4 +1,5 @@
-//! A program that samples itself. In: its allocator, its table. Out: the same allocator with samples, and a profile for pprof.
+//! The profile of a program that samples itself. In: its allocator, its table. Out: the same allocator with samples, and a profile for
+//! pprof.
 
 mod build_ids;
 mod files;
@@ -16,11 +17,11 @@ use naming::Turn;
 
 pub use profiled::Profiled;
 
-/// The profile of this program in the format of pprof, compressed. Reads the program's file for names that it has not named before.
+/// The profile of this program in the format of pprof, compressed. Reads the program's file for addresses that it has not named before.
 pub fn pprof() -> Result<Vec<u8>, ProfileTrouble> {
     let is_filtered = || is_before_filter().then(|| ProfileTrouble::Filtered(std::process::id()));
     is_filtered().map_or(Ok(()), Err)?;
-    // Nobody tells a program that samples itself of a library that was closed.
+    // Without a preload, no call reports a closed library.
     notice_closed();
     let profile = own()?;
     let _turn = Turn::wait().ok_or(ProfileTrouble::Forked(profile.pid))?;
@@ -33,7 +34,7 @@ pub fn pprof() -> Result<Vec<u8>, ProfileTrouble> {
     })
 }
 
-/// As [`crate::before_filter`]: and a profile that is being written by another thread has been written when this returns.
+/// Like [`crate::before_filter`]. If another thread is writing a profile, this also waits until the profile is written.
 pub fn before_filter() {
     crate::before_filter();
     let _turn = Turn::wait();
@@ -49,7 +50,7 @@ fn written(profile: &TableProfile) -> std::io::Result<Vec<u8>> {
     let all: BTreeMap<u32, SampleSums> = live(profile);
     let codes: BTreeSet<u64> = all.keys().flat_map(|stack| profile.stack(*stack)).collect();
     let names = names::of_all(codes.into_iter().map(|pc| (pc, file_of(pc).map_or(0, |at| files[at].number()))));
-    // A file in which nothing has a name, such as a stripped program, is named by the reader, who may have its debug file.
+    // If no address of a file has a name, as in a stripped program, the reader names the addresses. It may have the debug file.
     let is_named = |file: &files::File| {
         names.iter().any(|(pc, frames)| file.has(*pc) && frames.iter().any(|frame| frame.is_named()))
     };
@@ -84,7 +85,7 @@ fn own() -> Result<TableProfile, ProfileTrouble> {
     reader::of_own(&words().ok_or(ProfileTrouble::Off)?)
 }
 
-/// What is alive of each stack, by its frame. Stacks whose blocks were all freed are there as well.
+/// The live blocks of each stack, by the stack's innermost frame. Stacks whose blocks were all freed are included.
 fn live(profile: &TableProfile) -> BTreeMap<u32, SampleSums> {
     let ever = profile.frames.iter().enumerate().filter(|(_, frame)| frame.bytes > 0.0);
     let mut live: BTreeMap<u32, SampleSums> = ever.map(|(at, _)| (at as u32, SampleSums::default())).collect();

@@ -1,4 +1,5 @@
-//! What holds for the whole sampler. In: what turned it on. Out: the mean distance, the library that is left out, whether a filter comes.
+//! The state of the whole sampler: the mean distance, the library that is left out, and whether a filter comes. In: the calls that turn the
+//! sampler on and off. Out: the values.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 

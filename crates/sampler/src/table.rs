@@ -1,4 +1,4 @@
-//! The table: header, samples, frames, and what walks need. In: memory. Out: the table of this process.
+//! The table: its header, samples and frames, and what walks need. In: memory. Out: the table of this process.
 
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
@@ -10,13 +10,13 @@ use super::samples::Samples;
 use super::walkers::{Rules, Walkers};
 use allocanary_profile::layout::{FRAMES, HEADER, MAGIC, SAMPLES, VERSION, word};
 
-/// The table. All zeros is one that has not begun.
+/// The table. If it is all zeros, it has not begun.
 #[repr(C)]
 pub(super) struct Table {
     pub(super) header: [AtomicU64; HEADER],
     pub(super) samples: Samples,
     pub(super) frames: Frames,
-    // What follows is not read from outside.
+    // Readers from outside do not read the following fields.
     pub(super) rules: Rules,
     pub(super) walkers: Walkers,
 }
@@ -25,11 +25,11 @@ pub(super) struct Table {
 const BEGINNING: u64 = 1;
 
 impl Table {
-    /// Maps an empty table that a fork wipes. Its pages become resident when they are used, each by itself.
+    /// Maps an empty table that a fork wipes. Each page becomes resident when it is used.
     pub(super) fn map() -> Option<&'static Table> {
         let length = size_of::<Table>().next_multiple_of(4096);
         let start = map_zeroed(length)?;
-        // SAFETY: our own mapping. Without huge pages: one of them is larger than the table.
+        // SAFETY: our own mapping. It has no huge pages, because one of them is larger than the table.
         let wiped = unsafe {
             libc::madvise(start.as_ptr().cast(), length, libc::MADV_NOHUGEPAGE);
             libc::madvise(start.as_ptr().cast(), length, libc::MADV_WIPEONFORK)
@@ -38,12 +38,12 @@ impl Table {
         (wiped == 0).then(|| unsafe { start.cast::<Table>().as_ref() })
     }
 
-    /// Whether it has begun.
     pub(super) fn is_begun(&self) -> bool {
         self.header[word::MAGIC].load(Acquire) == MAGIC
     }
 
-    /// Begins it, unless another thread does. Sets a flag of the header, if blocks from before are not in it. Returns whether this call did.
+    /// Begins the table, unless another thread does. Sets `flag` in the header, if blocks from before are not in the table. Returns whether
+    /// this call began it.
     pub(super) fn begin(&self, mean: u64, flag: Option<usize>) -> bool {
         if self.header[word::MAGIC].compare_exchange(0, BEGINNING, Acquire, Relaxed).is_err() {
             return false;

@@ -1,5 +1,5 @@
-//! What each thread keeps: the bytes until its next sample, random bits, and the bounds of its stack. In: bytes that it allocates. Out:
-//! whether one of them has a mark.
+//! The data of each thread: the bytes until its next sample, random bits, and the bounds of its stack. In: bytes that the thread allocates.
+//! Out: whether a block is sampled.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -18,35 +18,35 @@ mod words {
         "allocanary_profile_left",
         /// Bytes until the next sample; 0 at the thread's start.
         left,
-        /// Sets them.
+        /// Sets these bytes.
         set_left
     }
     thread_word! {
         "allocanary_profile_random",
         /// The state of the random numbers; 0 at the thread's start.
         random,
-        /// Sets it.
+        /// Sets the state.
         set_random
     }
     thread_word! {
         "allocanary_profile_low",
-        /// The first address of the thread's stack, if it is known.
+        /// The first address of the thread's stack; 0 if it is not known.
         low,
-        /// Sets it.
+        /// Sets this address.
         set_low
     }
     thread_word! {
         "allocanary_profile_high",
         /// The end of the thread's stack.
         high,
-        /// Sets it.
+        /// Sets this address.
         set_high
     }
     thread_word! {
         "allocanary_profile_misses",
-        /// Walks that began outside of it.
+        /// The number of walks that began outside of these bounds.
         misses,
-        /// Sets them.
+        /// Sets this number.
         set_misses
     }
 }
@@ -61,8 +61,8 @@ fn word(number: u64) -> *mut u8 {
     std::ptr::without_provenance_mut(number as usize)
 }
 
-/// The thread has allocated so many bytes since it called this last, the block that it is about to make included. Returns whether that
-/// block is sampled. One subtraction of the thread's word, and a branch.
+/// Counts the bytes that the thread has allocated since its last call of this function, with the block that it is about to allocate.
+/// Returns whether this block is sampled. The cost is one subtraction from the thread's word, and a branch.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub fn draw(bytes: u64) -> bool {
@@ -81,7 +81,7 @@ pub fn draw(bytes: u64) -> bool {
     false
 }
 
-/// As above.
+/// The same, without assembly.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
 pub fn draw(bytes: u64) -> bool {
@@ -90,32 +90,32 @@ pub fn draw(bytes: u64) -> bool {
     bytes >= left && due(bytes)
 }
 
-/// The distance has come to its end, or the thread is new. The bytes were subtracted.
+/// Called when the distance to the next sample has ended, or when the thread is new. `bytes` were already subtracted.
 #[cold]
 #[inline(never)]
 fn due(bytes: u64) -> bool {
     let before = number(words::left::<u8>()).wrapping_add(bytes);
     let left = if before == 0 || is_from_before() { next() } else { before };
-    // Below zero: a handler has come between the subtraction and this, and has allocated more than was left.
+    // `left` is negative if a signal handler ran after the subtraction, and allocated more than was left.
     let is_there = bytes as i64 >= left as i64;
     words::set_left(word(if is_there { next() } else { left - bytes }));
     is_there && MEAN.load(Relaxed) > 0
 }
 
-/// Whether the thread's distance is no draw: it is from before the sampler was on.
+/// Whether the thread's present distance is from before the sampler was on, so that it was not drawn.
 fn is_from_before() -> bool {
     MEAN.load(Relaxed) > 0 && number(words::random::<u8>()) == 0
 }
 
-/// What the draws of all threads begin with. Read from the clock once: a thread that begins later may not be allowed to read it.
+/// The seed of all threads' draws. The clock is read only once, because a thread that begins later may be forbidden to read it.
 static SEED: AtomicU64 = AtomicU64::new(0);
 
-/// Two processes hardly draw alike. Called before the sampler is on.
+/// Sets a seed that hardly any other process has. Called before the sampler is on.
 pub(super) fn seed() {
     SEED.store(monotonic_nanos() ^ (&raw const SEED).addr() as u64, Relaxed);
 }
 
-/// The calling thread draws anew: the sampler is on now.
+/// Makes the calling thread draw a new distance, because the sampler is on now.
 pub(super) fn begin() {
     words::set_left(word(0));
 }
@@ -133,11 +133,11 @@ pub fn left() -> u64 {
     }
 }
 
-/// A distance to the next sample.
+/// Draws a distance to the next sample, in bytes.
 fn next() -> u64 {
-    /// SplitMix64 goes on by this.
+    /// The step of SplitMix64 from one state to the next.
     const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
-    /// The distance at which a thread looks again, before the sampler is on.
+    /// Before the sampler is on, a thread checks again after this many bytes.
     const LATER: u64 = 64 << 10;
     static THREADS: AtomicU64 = AtomicU64::new(0);
     let mean = MEAN.load(Relaxed);
@@ -152,13 +152,13 @@ fn next() -> u64 {
     gap(Rng::new(state).next(), mean)
 }
 
-/// What the thread knows of its stack.
+/// The thread's knowledge of its stack.
 pub(super) fn bounds() -> Bounds {
     let [low, high, misses] = [words::low::<u8>(), words::high(), words::misses()].map(number);
     Bounds { low, high, misses }
 }
 
-/// Keeps it.
+/// Stores the thread's knowledge of its stack.
 pub(super) fn set_bounds(bounds: Bounds) {
     words::set_low(word(bounds.low));
     words::set_high(word(bounds.high));

@@ -1,5 +1,5 @@
-//! What the walks of stacks need, as the table keeps it: the walkers of a process, and the rules that they have looked up. In: nothing. Out:
-//! types that are valid as zeros.
+//! The data for walks of stacks, within the table: the walkers of a process, and the rules that they have looked up. The types are valid as
+//! zeros.
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::AtomicU32;
@@ -9,13 +9,13 @@ use allocanary_stacks::walk::StackWalker;
 
 use allocanary_profile::layout::FRAMES;
 
-/// A cache of half as many rules as there are frames. A rule that another one has replaced is looked up again.
+/// A cache of half as many rules as there are frames. A rule that was replaced by another one is looked up again.
 pub(super) type Rules = rules::Rules<{ FRAMES / 2 }>;
 
-/// Walkers of a process. A thread, or a handler, that finds all of them taken has no stack for its sample.
+/// The number of walkers of a process. If a thread or a signal handler finds all of them taken, its sample has no stack.
 const WALKERS: usize = 6;
 
-/// The walkers. All zeros: none is taken.
+/// The walkers. If all is zeros, no walker is taken.
 #[repr(C)]
 pub(super) struct Walkers(pub(super) [Place; WALKERS]);
 

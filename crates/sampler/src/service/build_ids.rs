@@ -1,4 +1,4 @@
-//! The build-ids of the files in this program's memory, by which other tools find debug files. In: the loader's list. Out: ranges of
+//! The build-ids of the files in this program's memory. Other tools find debug files by them. In: the loader's list. Out: ranges of
 //! addresses, each with its build-id.
 
 use std::ffi::{c_int, c_void};
@@ -9,10 +9,10 @@ use allocanary_stacks::object::build_id_of;
 /// The addresses of a file, and its build-id in hexadecimal digits.
 pub(super) type BuildId = (Range<u64>, String);
 
-/// Those of all files that have one. They are read where they are mapped: the file of that path may be another one by now.
+/// The build-ids of all files that have one. They are read from memory, because the file at the same path may be another one by now.
 pub(super) fn all() -> Vec<BuildId> {
     unsafe extern "C" fn one(info: *mut libc::dl_phdr_info, _: usize, all: *mut c_void) -> c_int {
-        // SAFETY: the loader's entry and the list below, both of which are there during the call.
+        // SAFETY: the loader's entry and the list below exist during the call.
         let (info, all) = unsafe { (&*info, &mut *all.cast::<Vec<BuildId>>()) };
         if !info.dlpi_phdr.is_null() {
             // SAFETY: the loader's table of segments. The file stays mapped during the call, because the loader has its lock.
@@ -23,16 +23,16 @@ pub(super) fn all() -> Vec<BuildId> {
         0
     }
     let mut all: Vec<BuildId> = Vec::new();
-    // SAFETY: the list is there until the call returns.
+    // SAFETY: the list exists until the call returns.
     unsafe { libc::dl_iterate_phdr(Some(one), (&raw mut all).cast()) };
     all
 }
 
-/// That of one file.
+/// The build-id of one file.
 ///
 /// # Safety
 ///
-/// These are the segments of a file that is mapped with this bias, and stays so during the call.
+/// `segments` are those of a file that is mapped with this bias, and stays mapped during the call.
 unsafe fn of(bias: u64, segments: &[libc::Elf64_Phdr]) -> Option<BuildId> {
     let place = |segment: &libc::Elf64_Phdr| {
         let start = bias.wrapping_add(segment.p_vaddr);

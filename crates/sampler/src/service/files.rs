@@ -6,7 +6,7 @@ use super::build_ids;
 use allocanary_profile::pprof;
 use allocanary_profile::reader::Mapping;
 
-/// A file that is mapped with code.
+/// The mapped code of a file.
 pub(super) struct File {
     start: u64,
     end: u64,
@@ -16,26 +16,26 @@ pub(super) struct File {
 }
 
 impl File {
-    /// Whether a return address is in it.
+    /// Whether a return address is in this code.
     pub(super) fn has(&self, pc: u64) -> bool {
         (self.start..self.end).contains(&pc.saturating_sub(1))
     }
 
-    /// A number for this file at this place.
+    /// A number for this file at this address.
     pub(super) fn number(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         (self.start, &self.path).hash(&mut hasher);
         hasher.finish()
     }
 
-    /// As pprof wants it.
+    /// The file in the form that pprof takes.
     pub(super) fn described(&self, is_named: bool) -> pprof::PprofFile<'_> {
         let File { start, end, offset, path, build_id } = self;
         pprof::PprofFile { start: *start, end: *end, offset: *offset, path, build_id: build_id.clone(), is_named }
     }
 }
 
-/// The code of each file, the program's first.
+/// The code of each file. That of the program comes first.
 pub(super) fn of(mappings: &[Mapping]) -> Vec<File> {
     let code = mappings.iter().filter(|one| one.executable && !one.name.is_empty());
     let ids = build_ids::all();

@@ -1,6 +1,7 @@
 //! Names of this program's functions. In: return addresses. Out: functions with file and line, inlined ones first.
 //!
-//! A service is asked again and again, and its line tables may be larger than itself: what was named once is kept, and the tables are not.
+//! A service is asked for its profile again and again, and its line tables may be larger than itself. So the names are kept, and the tables
+//! are not.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
@@ -15,18 +16,17 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// Whether it has a name.
     pub(super) fn is_named(&self) -> bool {
         self.function.is_some()
     }
 
-    /// As pprof wants it, if it has a name.
+    /// The function in the form that pprof takes; `None` if it has no name.
     pub(super) fn named(&self) -> Option<AddressFunction<'_>> {
         Some(AddressFunction { function: self.function.as_deref()?, file: &self.file, line: self.line })
     }
 
-    /// Whether it is of the sampler, or of what the compiler puts between a program and its allocator. Line tables give some inlined
-    /// functions without their path.
+    /// Whether this function belongs to the sampler, or to the code that the compiler puts between a program and its allocator. The file is
+    /// compared too, because line tables give some inlined functions without their path.
     fn is_own(&self) -> bool {
         const OWN: [&str; 11] = [
             "allocanary_sampler::",
@@ -48,18 +48,18 @@ impl Frame {
     }
 }
 
-/// The functions at each of some addresses.
+/// The functions at each address.
 pub(super) type Names = HashMap<u64, Arc<[Frame]>>;
 
-/// The same by address and file: another library may have got the address.
+/// The functions by address and file, because another library may have got the address.
 type ByFile = BTreeMap<(u64, u64), Arc<[Frame]>>;
 
-/// What was named before.
+/// The names that the last call needed.
 static KNOWN: Mutex<ByFile> = Mutex::new(BTreeMap::new());
 
-/// The functions at these return addresses, each with the number of its file.
+/// Names these return addresses. Each comes with the number of its file.
 pub(super) fn of_all(places: impl Iterator<Item = (u64, u64)>) -> Names {
-    // Another thread may have it, or have had it when it forked: then all is looked up.
+    // If another thread has the lock, or had it when this process was forked, all names are looked up again.
     let mut kept = KNOWN.try_lock().ok();
     let before = kept.as_deref_mut().map(std::mem::take).unwrap_or_default();
     let mut now = ByFile::new();
@@ -81,10 +81,10 @@ pub(super) fn of_all(places: impl Iterator<Item = (u64, u64)>) -> Names {
     names
 }
 
-/// The functions at a return address, without those of the allocator at its innermost end. Of an unknown address one without a name.
+/// The functions at a return address, without the allocator's at its innermost end. An unknown address has one function without a name.
 fn of(pc: u64) -> Vec<Frame> {
     let mut frames = Vec::new();
-    // It looks up the call before a return address by itself.
+    // `resolve` itself looks up the call before a return address.
     backtrace::resolve(std::ptr::without_provenance_mut(pc as usize), |symbol| {
         // `#` omits the hash of the name.
         let function = symbol.name().map(|name| format!("{name:#}"));
@@ -95,7 +95,7 @@ fn of(pc: u64) -> Vec<Frame> {
         frames.push(Frame { function: None, file: String::new(), line: 0 });
     }
     let own = frames.iter().take_while(|frame| frame.is_own()).count();
-    // All of them are a function's own: it stays, and is left out of stacks.
+    // If all functions at this address are the allocator's, they stay here, and `without_own` leaves the address out.
     if own < frames.len() {
         frames.drain(..own);
     }

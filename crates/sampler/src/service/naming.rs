@@ -1,24 +1,24 @@
-//! Who looks up names. In: a thread that wants to. Out: its turn; none in a process that never gets one.
+//! Lets one thread at a time look up names. In: a thread that wants to. Out: its turn; none in a process that can never get one.
 //!
-//! The crate backtrace has a lock. If a process forks while a thread has it, the child has it for ever, and would wait for ever.
+//! The crate backtrace has a lock. If a process forks while a thread has this lock, the child would wait for it for ever.
 
 use std::sync::atomic::{AtomicU32, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
 use std::time::Duration;
 
-/// The process of the thread whose turn it is; 0 if it is nobody's. A child of a fork finds its parent here.
+/// The process of the thread whose turn it is; 0 if nobody has the turn. In the child of a fork, this may be its parent.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
-/// A turn, until it is dropped.
+/// A turn, which ends when this is dropped.
 pub(super) struct Turn;
 
 impl Turn {
-    /// Waits for a turn. `None` in a child of a fork that has interrupted one.
+    /// Waits for a turn. `None` in the child of a fork that happened during another thread's turn.
     pub(super) fn wait() -> Option<Turn> {
         let own = std::process::id();
         loop {
             match PROCESS.compare_exchange(0, own, AcqRel, Acquire) {
                 Ok(_) => return Some(Turn),
-                // Names take from milliseconds to seconds, and few ask at once.
+                // To look up names takes from milliseconds to seconds, and few threads wait at once.
                 Err(other) if other == own => std::thread::sleep(Duration::from_millis(5)),
                 Err(_) => return None,
             }

@@ -1,10 +1,10 @@
-//! An allocator whose blocks are sampled. In: an allocator's calls. Out: the same calls; samples in the table.
+//! An allocator whose blocks are sampled. In: an allocator's calls. Out: the same calls, and samples in the table.
 
 use std::alloc::{GlobalAlloc, Layout};
 
 use crate::{allocated, draw, freed, may_be_sampled, take};
 
-/// An allocator that is sampled: `install!(jemalloc, profile = "512KiB")`.
+/// An allocator with a sampler: `install!(jemalloc, profile = "512KiB")`.
 #[derive(Debug, Default)]
 pub struct Profiled<A>(A);
 
@@ -15,7 +15,7 @@ impl<A> Profiled<A> {
     }
 }
 
-/// This file, as line tables name it: after the folder in which it was compiled.
+/// The path of this file in line tables, after the folder in which it was compiled.
 pub(super) const FILE: &str = file!();
 
 /// Samples a block that the allocator has just made.
@@ -50,7 +50,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Profiled<A> {
 
     #[inline]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // Out of the table first: once it is free, another thread may get its address.
+        // The block leaves the table before it is free, because another thread may get its address then.
         if may_be_sampled(block) {
             freed(block);
         }
@@ -58,7 +58,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Profiled<A> {
         unsafe { self.0.dealloc(block, layout) }
     }
 
-    /// For the profile the old block is freed, and another one is made.
+    /// In the profile, a `realloc` frees the old block and makes another one.
     #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         let is_sampled = draw(size as u64);
