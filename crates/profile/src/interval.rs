@@ -1,13 +1,14 @@
 //! How far an estimate may be off. In: the samples of a site. Out: an estimate of its bytes, with a 95 % interval.
 //!
-//! What was sampled is there for certain: S bytes of each sample. What it stands for besides, S/p - S, is uncertain. That part is a
-//! weighted sum of Poisson counts, whose interval is that of a gamma distribution with the same mean and variance (Fay and Feuer,
+//! Each sample proves S bytes, those of its own block. It also represents S/p - S further bytes, which are uncertain. The uncertain part is
+//! a weighted sum of Poisson counts. Its interval is that of a gamma distribution with the same mean and variance (Fay and Feuer,
 //! "Confidence intervals for directly standardized rates", 1997). For few samples it is much wider above than below, as it must be. A site
-//! whose large blocks are all known may have small ones besides, so the upper bound is at least that of a site without a sample above them.
+//! whose large blocks are all sampled may also have small blocks. So the upper bound is at least as far above them as that of a site
+//! without a sample.
 
 use crate::weight::chance;
 
-/// A normal variable is below this in 97.5 % of cases.
+/// A normal variable is below this value in 97.5 % of cases.
 const Z: f64 = 1.959_964;
 
 /// An estimate of bytes, and the bounds between which the truth lies in 95 of 100 cases.
@@ -24,24 +25,24 @@ pub struct BytesEstimate {
 /// Sums of samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SampleSums {
-    /// How many samples.
+    /// The number of samples.
     pub samples: u64,
-    /// The blocks that they stand for.
+    /// The blocks that they represent.
     pub blocks: f64,
     /// Bytes of the sampled blocks themselves.
     certain: f64,
-    /// Bytes that they stand for besides.
+    /// The further bytes that they represent.
     besides: f64,
-    /// The variance of these.
+    /// The variance of `besides`.
     variance: f64,
-    /// The most that one more sample would stand for besides: that of a small block, which any site may have.
+    /// The most further bytes that one more sample could represent: those of a small block, which any site may have.
     most: f64,
-    /// The most of a block that is seen on average: nothing of a small one, and all of a large one.
+    /// The largest size times chance of a sampled block: nearly 0 for a small block, and the whole size for a large one.
     seen: f64,
 }
 
 impl SampleSums {
-    /// No sample at this mean distance: nothing is known to be there, and small blocks may be.
+    /// The sums of a site without a sample. No byte is proven, but small blocks may be there.
     pub fn none(mean: u64) -> SampleSums {
         SampleSums { most: mean as f64, ..SampleSums::default() }
     }
@@ -73,17 +74,17 @@ impl SampleSums {
         self.seen = self.seen.max(other.seen);
     }
 
-    /// The estimate.
+    /// The estimate of these sums.
     pub fn estimate(&self) -> BytesEstimate {
         let bytes = self.certain + self.besides;
-        // Blocks come whole: perhaps all that there are were sampled.
+        // Blocks are counted whole, and perhaps all blocks of the site were sampled.
         let low = (gamma(self.besides, self.variance, -Z) - self.seen).max(0.0);
         let high = gamma(self.besides + self.most, self.variance + self.most.powi(2), Z);
         BytesEstimate { bytes, low: self.certain + low, high: (self.certain + high).max(bytes) }
     }
 }
 
-/// The most bytes that a site may hold without a sample, in 97.5 of 100 cases: -ln 0.025 mean distances.
+/// The most bytes that a site without a sample may hold, in 97.5 of 100 cases: -ln 0.025 mean distances.
 pub fn unseen(mean: u64) -> f64 {
     3.689 * mean as f64
 }

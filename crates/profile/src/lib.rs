@@ -1,10 +1,10 @@
 //! Internal to [allocanary](https://docs.rs/allocanary): any release may change this crate. The table has a version.
 //!
-//! An always-on profile of a program's heap: some allocations are sampled, and a table of fixed size in the program's memory has the
-//! sampled blocks that are alive, with their stacks. Nobody needs to ask for it: the table is read from outside.
+//! An always-on profile of a program's heap. The program samples some of its allocations, and keeps those that are alive in a table of
+//! fixed size in its memory, with their stacks. Other processes can read the table at any time.
 //!
-//! - [`weight`] has the arithmetic: which allocations are sampled, and how many bytes a sample stands for.
-//! - [`layout`] is the table, as the crate `sampler` fills it, inside of the program, and the reader reads it.
+//! - [`weight`] has the arithmetic: which allocations are sampled, and how many bytes a sample represents.
+//! - [`layout`] is the layout of the table, which the crate `sampler` fills inside the program.
 //! - [`reader`] reads the table of another process, whose content may be anything.
 //! - [`interval`] says how far an estimate may be off.
 //! - `pprof` (feature of the same name) is the format that other tools read.

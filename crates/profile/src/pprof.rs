@@ -13,24 +13,24 @@ use prost::Message;
 
 use self::messages::{Location, PprofFunction, PprofLine, PprofMapping, PprofProfile, PprofSample, ValueType};
 
-/// What samples tell: each type has a name and a unit.
+/// The values of a sample: each type has a name and a unit.
 pub const OF_SAMPLES: [(&str, &str); 4] =
     [("alloc_objects", "count"), ("alloc_space", "bytes"), ("inuse_objects", "count"), ("inuse_space", "bytes")];
 
-/// A file that is mapped.
+/// A mapped file.
 #[derive(Clone, Debug, Default)]
 pub struct PprofFile<'a> {
-    /// Its first address.
+    /// The first address of the mapping.
     pub start: u64,
-    /// Its end.
+    /// The address after its last byte.
     pub end: u64,
-    /// The address in the file of the first one.
+    /// The offset in the file of the first address.
     pub offset: u64,
     /// Its path.
     pub path: &'a str,
     /// Its build-id in hexadecimal digits; empty if it has none.
     pub build_id: String,
-    /// Whether the names that there are have been looked up. If not, a reader does it.
+    /// Whether the writer has looked up the names of its functions. If not, a reader does it.
     pub is_named: bool,
 }
 
@@ -45,7 +45,7 @@ pub struct AddressFunction<'a> {
     pub line: u32,
 }
 
-/// A profile in the making.
+/// Collects the parts of a profile.
 pub struct PprofWriter {
     texts: HashMap<String, i64>,
     functions: HashMap<(String, String), u64>,
@@ -53,7 +53,7 @@ pub struct PprofWriter {
 }
 
 impl PprofWriter {
-    /// Begins a profile with values of these types. A reader shows `first` unless it is told otherwise.
+    /// Begins a profile with values of these types. A reader shows the type `first`, unless its user chooses another one.
     pub fn new(types: &[(&str, &str)], first: &str, comment: &str) -> PprofWriter {
         let mut writer = PprofWriter { texts: HashMap::new(), functions: HashMap::new(), out: PprofProfile::default() };
         writer.text("");
@@ -66,13 +66,13 @@ impl PprofWriter {
         writer
     }
 
-    /// Adds a comment, a line.
+    /// Adds a comment of one line.
     pub fn comment(&mut self, text: &str) {
         let text = self.text(text);
         self.out.comment.push(text);
     }
 
-    /// It is of samples with this mean distance in bytes, and of now.
+    /// Sets the mean distance of samples, in bytes, and the present time as that of the profile.
     pub fn sampled(&mut self, mean: u64) {
         self.out.period_type = Some(ValueType { kind: self.text("space"), unit: self.text("bytes") });
         self.out.period = figure(mean);
@@ -80,7 +80,7 @@ impl PprofWriter {
         self.out.time_nanos = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX);
     }
 
-    /// The number of a text.
+    /// The number of a text in the profile.
     fn text(&mut self, text: &str) -> i64 {
         if let Some(known) = self.texts.get(text) {
             return *known;
@@ -91,7 +91,7 @@ impl PprofWriter {
         number
     }
 
-    /// Adds a file. Returns its number. Readers take the first one for the main program.
+    /// Adds a file, and returns its number. Readers take the first file for the main program.
     pub fn file(&mut self, file: &PprofFile<'_>) -> u64 {
         let id = self.out.mapping.len() as u64 + 1;
         let mapping = PprofMapping {
@@ -110,7 +110,7 @@ impl PprofWriter {
         id
     }
 
-    /// Adds an address with its functions, inlined ones first, in the file with this number, 0 for none. Returns its number.
+    /// Adds an address with its functions, inlined ones first. `file` is the number of its file, or 0. Returns the number of the place.
     pub fn place<'a>(&mut self, file: u64, address: u64, names: impl IntoIterator<Item = AddressFunction<'a>>) -> u64 {
         let id = self.out.location.len() as u64 + 1;
         let line = names.into_iter().map(|named| self.line(&named)).collect();
@@ -124,19 +124,20 @@ impl PprofWriter {
         if function_id == next {
             let name = self.text(named.function);
             let filename = self.text(named.file);
-            // Without a second name: where both are the same, Go's pprof takes it for a name of C++, and leaves out what is between `<` and `>`.
+            // The function gets no second name. If both names are the same, Go's pprof takes them for a name of C++, and leaves out the
+            // text between `<` and `>`.
             self.out.function.push(PprofFunction { id: next, name, system_name: 0, filename });
         }
         PprofLine { function_id, line: i64::from(named.line) }
     }
 
-    /// Adds a stack, as numbers of places, innermost first, with a value of each type.
+    /// Adds a stack with a value for each type. The stack is a list of the numbers of places, innermost first.
     pub fn stack(&mut self, places: Vec<u64>, values: &[u64]) {
         let value = values.iter().map(|value| figure(*value)).collect();
         self.out.sample.push(PprofSample { location_id: places, value });
     }
 
-    /// The profile, compressed.
+    /// The profile's bytes, compressed by gzip.
     pub fn finish(self) -> std::io::Result<Vec<u8>> {
         let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
         gzip.write_all(&self.out.encode_to_vec())?;
@@ -144,7 +145,7 @@ impl PprofWriter {
     }
 }
 
-/// pprof's figures have a sign.
+/// Converts a number to pprof's signed type.
 fn figure(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

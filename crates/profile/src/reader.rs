@@ -1,8 +1,8 @@
 //! The table of another process, or of this one. In: a process's number. Out: its samples, the frames of their stacks, its files.
 //!
-//! Nothing is stopped, no signal is sent and no thread is made: the kernel copies the table. The process writes to it meanwhile, so a
-//! sample may be half of one block and half of another; that is one sample of thousands. What is read may be anything: every size has a
-//! limit, and stacks that lead in a circle end.
+//! The reader stops no process, sends no signal and starts no thread, because the kernel copies the table. Meanwhile the process writes to
+//! the table, so a sample may be half of one block and half of another; this affects one sample of thousands. The table may contain
+//! anything: every size has a limit, and a stack that leads in a circle ends.
 
 mod decode;
 mod limits;
@@ -16,7 +16,7 @@ pub use decode::{RawFrame, SampledBlock, TableCounts, TableProfile};
 pub use process::{MOST_TABLES, Mapping, ProcessMemory, own_mappings};
 pub use trouble::{ProfileTrouble, Wrong};
 
-/// Reads the profile of a process. If several libraries profile it, the one with the most samples is taken.
+/// Reads the profile of a process. If several libraries profile it, the table with the most samples is taken.
 pub fn read(source: &dyn ProcessMemory) -> Result<TableProfile, ProfileTrouble> {
     let (pid, mappings) = (source.pid(), source.mappings());
     let tables = process::tables(source, &mappings, None);
@@ -34,7 +34,7 @@ pub fn read(source: &dyn ProcessMemory) -> Result<TableProfile, ProfileTrouble> 
     Ok(profile)
 }
 
-/// Whether a process has a profile, or several. `None` if that is not known by then.
+/// Whether a process has a profile. `None` if the answer is not known at the time `until`.
 pub fn is_profiled(source: &dyn ProcessMemory, until: Option<Instant>) -> Option<bool> {
     let is_table = |at: u64| process::words(source, at, HEADER).is_some_and(|header| header[word::MAGIC] == MAGIC);
     let found = process::tables(source, &source.mappings(), until).into_iter().any(is_table);
@@ -48,7 +48,7 @@ pub fn of_own([header, samples, frames]: &[Vec<u64>; 3]) -> Result<TableProfile,
     Ok(TableProfile { mappings: own_mappings()?, ..profile })
 }
 
-/// The profile in a table. `words` reads so many words from an address on.
+/// Reads the profile in the table at the address `at`. `words` reads a number of words at an address.
 pub fn of_table(
     pid: u32,
     at: u64,
@@ -57,7 +57,7 @@ pub fn of_table(
     let wrong = |what| ProfileTrouble::Damaged { pid, what };
     let header = words(at, HEADER).filter(|header| header.len() == HEADER).ok_or(wrong(Wrong::Unread))?;
     if header[word::MAGIC] != MAGIC {
-        // A fork's child begins its table at its first sample.
+        // The child of a fork begins its table only at its first sample.
         return Err(ProfileTrouble::None(pid));
     }
     if header[word::VERSION] != VERSION {
@@ -68,7 +68,7 @@ pub fn of_table(
         let from = from.filter(|_| (1..=MOST_PLACES).contains(&count)).ok_or(wrong(Wrong::Sizes))?;
         words(from, count as usize * of_each).ok_or(wrong(Wrong::Unread))
     };
-    // Samples first: the frames that they name are there by then.
+    // The samples are read first, because all frames that they refer to then exist.
     let samples = part(word::SAMPLES, word::SAMPLES_AT, OF_SAMPLE)?;
     let frames = part(word::FRAMES, word::FRAMES_AT, OF_FRAME)?;
     Ok(decode::profile(pid, &header, &samples, &frames))

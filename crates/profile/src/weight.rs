@@ -1,19 +1,19 @@
-//! Which allocations are sampled, and how many bytes a sample stands for. In: sizes, random bits. Out: numbers.
+//! Decides which allocations are sampled, and how many bytes a sample represents. In: sizes, random bits. Out: numbers.
 //!
-//! Think of marks on the bytes that a program allocates, at random and with a mean distance of R bytes (a Poisson process). An
-//! allocation is sampled if at least one of its S bytes has a mark, that is with the chance p = 1 - exp(-S/R). A sample counts as S/p
-//! bytes and 1/p blocks. So the expectation of the sum of all weights is what was allocated, whatever the sizes are.
+//! Imagine marks on the bytes that a program allocates, at random and with a mean distance of R bytes (a Poisson process). An allocation is
+//! sampled if at least one of its S bytes has a mark. The chance of this is p = 1 - exp(-S/R). A sample counts as S/p bytes and 1/p blocks.
+//! So the expected sum of all weights is the number of allocated bytes, whatever the sizes are.
 //!
 //! The functions use no mathematical library: preloads have none, and must not load one into a program.
 
-/// The mean distance of marks in bytes unless another one is asked for.
+/// The default of the mean distance of marks, in bytes.
 pub const MEAN: u64 = 512 << 10;
-/// The shortest and the longest mean distance.
+/// The shortest and the longest mean distance, in bytes.
 pub const MEANS: [u64; 2] = [1 << 10, 1 << 40];
-/// The text of an error for another one.
+/// The text of the error for any other mean distance.
 pub const WANTED: &str = "wanted off, or a mean distance of samples from 1KiB to 1TiB such as 512KiB";
 
-/// The longest distance between two marks.
+/// The longest distance between two marks, in bytes.
 const FARTHEST: f64 = (1_u64 << 50) as f64;
 
 /// The chance that an allocation of this size is sampled.
@@ -21,15 +21,15 @@ pub fn chance(size: u64, mean: u64) -> f64 {
     one_minus_exp(size as f64 / mean.max(1) as f64)
 }
 
-/// The bytes that a sample of this size stands for.
+/// The bytes that a sample of this size represents.
 pub fn weight(size: u64, mean: u64) -> f64 {
-    // The limit for small sizes.
+    // Size 0 would divide 0 by 0.
     if size == 0 { 0.0 } else { size as f64 / chance(size, mean) }
 }
 
 /// The bytes until the next mark, at least 1, from 64 random bits.
 pub fn gap(bits: u64, mean: u64) -> u64 {
-    // In (0, 1]: of the logarithm of zero nothing can be made.
+    // In (0, 1], because zero has no logarithm.
     let uniform = ((bits >> 11) + 1) as f64 / (1_u64 << 53) as f64;
     (-ln(uniform) * mean as f64).min(FARTHEST) as u64 + 1
 }

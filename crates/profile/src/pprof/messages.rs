@@ -3,7 +3,7 @@
 
 use prost::Message;
 
-/// The whole.
+/// The whole profile.
 #[derive(Clone, PartialEq, Message)]
 pub struct PprofProfile {
     #[prost(message, repeated, tag = "1")]
@@ -30,7 +30,7 @@ pub struct PprofProfile {
     pub default_sample_type: i64,
 }
 
-/// What a value is: numbers of texts.
+/// A type of value: the numbers of the texts of its name and unit.
 #[derive(Clone, PartialEq, Message)]
 pub struct ValueType {
     #[prost(int64, tag = "1")]

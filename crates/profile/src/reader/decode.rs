@@ -5,7 +5,7 @@ use allocanary_sys::clocks::monotonic_nanos;
 use super::process::Mapping;
 use crate::layout::{ADDRESS, ADDRESS_BITS, BLOCK, OF_FRAME, OF_SAMPLE, SIZE, SIZE_BITS, TAKEN, word};
 
-/// The most frames of a stack.
+/// The maximum number of frames of a stack.
 const DEEPEST: usize = 256;
 
 /// A sampled block that is alive.
@@ -21,43 +21,43 @@ pub struct SampledBlock {
     pub age: u64,
 }
 
-/// A frame of a stack, and what the stacks that end in it have allocated since the table's begin.
+/// A frame of a stack, and the bytes and blocks that the stacks that end in it have allocated since the table began.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct RawFrame {
-    /// The caller's frame, which comes before it; 0 for the outermost.
+    /// The index of the caller's frame, which is lower; 0 for the outermost frame.
     pub parent: u32,
     /// The return address.
     pub pc: u64,
-    /// Bytes, an estimate.
+    /// An estimate of the bytes.
     pub bytes: f64,
-    /// Blocks, an estimate.
+    /// An estimate of the blocks.
     pub blocks: f64,
 }
 
 /// The counts of a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableCounts {
-    /// Samples since the table's begin.
+    /// Samples since the table began.
     pub sampled: u64,
-    /// Samples for which there was no place.
+    /// Samples for which the table had no place.
     pub full: u64,
-    /// The bytes that these stood for.
+    /// The bytes that these samples represent.
     pub full_bytes: u64,
     /// Samples without a stack, because it could not be walked.
     pub no_stack: u64,
-    /// The same, because there was no place for a frame.
+    /// Samples without a stack, because the table had no place for a frame.
     pub no_frame: u64,
-    /// The same, because other threads were walking.
+    /// Samples without a stack, because all walkers were taken.
     pub no_walker: u64,
     /// Stacks whose outermost frames were left out.
     pub cut: u64,
-    /// Libraries that were closed.
+    /// Libraries that the process has closed.
     pub closed: u64,
     /// Samples that a process with a filter of system calls has not taken.
     pub filtered: u64,
 }
 
-/// What a table says.
+/// The content of a table.
 #[derive(Clone, Debug, Default)]
 pub struct TableProfile {
     /// The process.
@@ -66,19 +66,19 @@ pub struct TableProfile {
     pub mean: u64,
     /// How old the table is, in seconds.
     pub seconds: f64,
-    /// Whether the process is a fork's child, so that its parent's blocks are not in the table.
+    /// Whether the process is the child of a fork, so that its parent's blocks are not in the table.
     pub is_forked: bool,
-    /// Whether the program ran already when the table began, so that blocks from before are not in it.
+    /// Whether the program already ran when the table began, so that blocks from before are not in it.
     pub is_late: bool,
     /// The counts.
     pub counts: TableCounts,
     /// The sampled blocks that are alive.
     pub samples: Vec<SampledBlock>,
-    /// The frames. The first one is none.
+    /// The frames. The first one stands for no frame.
     pub frames: Vec<RawFrame>,
     /// The mappings of the process.
     pub mappings: Vec<Mapping>,
-    /// How many tables the process has. More than one if several libraries profile it.
+    /// The number of tables in the process. It is above 1 if several libraries profile the process.
     pub tables: usize,
 }
 
@@ -96,7 +96,7 @@ impl TableProfile {
     }
 }
 
-/// What these words say.
+/// Decodes the words of a table.
 pub(super) fn profile(pid: u32, header: &[u64], samples: &[u64], frames: &[u64]) -> TableProfile {
     let at = |index: usize| header.get(index).copied().unwrap_or(0);
     let nanos = monotonic_nanos().saturating_sub(at(word::BEGAN));
@@ -134,14 +134,14 @@ pub(super) fn profile(pid: u32, header: &[u64], samples: &[u64], frames: &[u64])
     }
 }
 
-/// The frames in an order in which callers come first, and the number in it of each place's frame, whose old number is the place plus 1. A
-/// frame whose callers do not end is left out.
+/// Returns the frames in an order in which callers come first, and the new number of each old number. An old number is a frame's place plus
+/// 1. Frames whose callers lead in a circle, or nowhere, are left out.
 fn in_order(frames: &[[u64; OF_FRAME]]) -> (Vec<RawFrame>, Vec<u32>) {
     let parent = |number: usize| {
         let [key, ..] = frames.get(number.checked_sub(1)?)?;
         (*key != 0).then_some((key >> ADDRESS_BITS) as usize)
     };
-    // How many frames lead outwards; 0 where they do not end.
+    // The number of frames from this one outwards; 0 if they do not end.
     let depth = |number: usize| {
         let mut next = number;
         for depth in 1..=DEEPEST {

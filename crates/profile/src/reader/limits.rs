@@ -1,4 +1,4 @@
-//! What limits the figures of a profile. In: the table's counts. Out: sentences.
+//! The limits of a profile's figures. In: the table's counts. Out: sentences.
 
 use allocanary_text::units::Bytes;
 
@@ -7,7 +7,7 @@ use crate::interval::unseen;
 use crate::weight::MEANS;
 
 impl TableProfile {
-    /// What limits the figures, a sentence each.
+    /// Says what limits the figures, in one sentence for each reason.
     pub fn limits(&self) -> Vec<String> {
         let (profile, counts) = (self, &self.counts);
         let mib = |bytes: f64| Bytes(bytes as u64);
@@ -23,7 +23,7 @@ impl TableProfile {
             notes.push("The profile was turned on while the program ran: blocks from before are not known. Live bytes are too low.".into());
         }
         if counts.full > 0 {
-            // A setting takes whole numbers only.
+            // The setting takes whole numbers only.
             let larger = profile.mean.saturating_mul(8).clamp(MEANS[0], MEANS[1]) >> 10;
             notes.push(format!(
                 "The table was full: {} samples are not in it, which stood for {} allocated. Live bytes are too low. Restart with a larger \

@@ -1,4 +1,4 @@
-//! The memory of a process, as the reader needs it. In: what reads it. Out: words, and the tables that beacons lead to.
+//! The memory of a process, as the reader needs it. In: a way to read the memory. Out: words, and the tables to which beacons lead.
 
 use std::time::Instant;
 
@@ -8,34 +8,34 @@ use allocanary_sys::proc::{maps, parse_maps};
 use super::trouble::ProfileTrouble;
 use crate::layout::{MARK, table_of};
 
-/// The most tables that are looked at. A process has one for each library that profiles it; any data may look like a mark.
+/// The maximum number of tables that are looked at. A process has one for each library that profiles it, but other data may look like a
+/// mark.
 pub const MOST_TABLES: usize = 64;
-/// The most bytes of writable data in which beacons are looked for.
+/// The maximum number of bytes of writable data in which beacons are searched.
 const MOST_DATA: u64 = 1 << 30;
 /// Bytes that are read at once.
 const PIECE: usize = 64 << 10;
 const PAGE: u64 = 4096;
 
-/// The memory of a process. Only pages that are present are read: reading others of a mapped file makes the kernel wait
-/// for its file system, and the process's own `mmap` with it.
+/// The memory of a process. The reader reads only pages that are present. For other pages of a mapped file, the kernel would wait for the
+/// file system, and would make the process's own `mmap` wait too.
 pub trait ProcessMemory {
-    /// Its number.
+    /// The process's number.
     fn pid(&self) -> u32;
 
     /// Its mappings, in the order of their addresses.
     fn mappings(&self) -> Vec<Mapping>;
 
-    /// The ranges of a range that are present.
+    /// The parts of this range of addresses whose pages are present.
     fn present(&self, from: u64, to: u64) -> Vec<(u64, u64)>;
 
-    /// Copies bytes. Returns whether all were copied. Of memory without a file, a page that was never used reads as
-    /// zeros.
+    /// Copies bytes, and returns whether all were copied. In memory without a file, a page that was never used reads as zeros.
     fn read(&self, at: u64, into: &mut [u8]) -> bool;
 }
 
-/// The tables, by their addresses: those that are found by then.
+/// The addresses of all tables that are found before the time `until`.
 pub(super) fn tables(source: &dyn ProcessMemory, mappings: &[Mapping], until: Option<Instant>) -> Vec<u64> {
-    // The data of a program or a library, which is the beginning of what it can write.
+    // The writable data of a program or a library is at the beginning of its writable memory.
     let is_data = |one: &&Mapping| one.writable && !one.shared && one.inode != 0;
     let (mut found, mut read, mut piece) = (Vec::new(), 0, vec![0; PIECE + MARK.len() + 8]);
     for data in mappings.iter().filter(is_data) {
@@ -63,7 +63,7 @@ pub(super) fn tables(source: &dyn ProcessMemory, mappings: &[Mapping], until: Op
     found
 }
 
-/// Words from an address on.
+/// Reads `count` words at an address.
 pub(super) fn words(source: &dyn ProcessMemory, at: u64, count: usize) -> Option<Vec<u64>> {
     let mut bytes = vec![0; count * 8];
     let whole = source.read(at, &mut bytes);

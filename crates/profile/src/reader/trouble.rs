@@ -1,4 +1,4 @@
-//! Why there is no profile. In: what was found. Out: what the user reads.
+//! Why there is no profile. In: what was found. Out: a text for the user.
 
 use std::fmt;
 
@@ -12,12 +12,12 @@ pub enum ProfileTrouble {
     Unreadable {
         /// The process.
         pid: u32,
-        /// What was tried.
+        /// What was tried, and failed.
         what: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         error: std::io::Error,
     },
-    /// It has no table.
+    /// The process has no table.
     #[error(
         "process {0} has no profile: start it with LD_PRELOAD of `allocanary preload profile`, or with another preload and \
          ALLOCANARY_PRELOAD=profile=512KiB"
@@ -29,7 +29,7 @@ pub enum ProfileTrouble {
          ALLOCANARY_PROFILE=512KiB"
     )]
     Off,
-    /// The process was forked while another thread held what names functions.
+    /// The process was forked while another thread had the lock under which functions are named.
     #[error(
         "process {0} was forked while its parent looked up names for a profile, which it can no longer do: use `allocanary who {0}`, \
          which reads it from outside"
@@ -41,17 +41,17 @@ pub enum ProfileTrouble {
          reads it from outside"
     )]
     Filtered(u32),
-    /// Its table is of another version.
+    /// The process's table is of another version.
     #[error(
         "process {pid}: wanted a profile of version {VERSION}, found {found}: take the allocanary that its preload came with"
     )]
     Version {
         /// The process.
         pid: u32,
-        /// The version.
+        /// The version that was found.
         found: u64,
     },
-    /// Its table makes no sense.
+    /// The process's table is not valid.
     #[error("process {pid}: its profile is damaged: {what}")]
     Damaged {
         /// The process.
@@ -64,7 +64,7 @@ pub enum ProfileTrouble {
 /// What is wrong with a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wrong {
-    /// More places than a reader takes, or a part that lies nowhere.
+    /// The header says more places than a reader accepts, or a part at an address that does not exist.
     Sizes,
     /// A part could not be read: the process may have ended.
     Unread,
