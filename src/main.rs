@@ -16,9 +16,8 @@ fn main() -> ExitCode {
     allocanary_sys::sys::survive_long_files();
     #[cfg(feature = "jemalloc")]
     own_environment::show();
-    // The command runs next to the cells that it measures. So it returns freed pages soon, if the allocator has a setting for
-    // this. It does not return them at once: threads that parse a report's rows would spend half of their time on page
-    // faults.
+    // The command runs next to the cells that it measures. So it returns freed pages soon, if the allocator has a setting for this. It does
+    // not return them at once, because threads that parse a report's rows would spend half of their time on page faults.
     let _ = tuning::set_decay(Pages::Dirty, Some(Duration::from_millis(100)));
     allocanary_command::main(BinaryParts {
         features: env!("ALLOCANARY_FEATURES"),

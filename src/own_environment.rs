@@ -1,9 +1,9 @@
-//! This command's own jemalloc and the user's variables. In: the environment, before jemalloc reads it. Out: the same
-//! environment in `main`.
+//! Hides the user's variables from this command's own jemalloc. In: the environment, before jemalloc reads it. Out: the
+//! same environment in `main`.
 //!
-//! With `abort_conf:true` and a mistake in the same variable, jemalloc ends a program before its first line. The
-//! command must run with such a variable: `doctor` explains it, and cells get it. So the variable is hidden from the
-//! command's own jemalloc. A link in /etc cannot be hidden.
+//! With `abort_conf:true` and a mistake in the same variable, jemalloc ends a program before its first line. But the
+//! command must run with such a variable, because `doctor` explains it, and cells get it. So the variable is hidden
+//! from the command's own jemalloc. A link in /etc cannot be hidden.
 
 use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicPtr, Ordering};

@@ -1,5 +1,5 @@
-//! The recorder in a process that runs already. In: what the command outside has written to [`REQUEST`]. Out: tables that are changed
-//! or restored, and an answer.
+//! The recorder in a process that already runs. In: the request that the command outside has written to [`REQUEST`]. Out: tables that are
+//! changed or restored, and an answer.
 //!
 //! The command makes a thread of the process look up `allocanary_act`. The loader calls such a symbol's resolver with its own lock
 //! held. So no other thread opens or closes a library during the call, and the tables of all modules are complete.
@@ -72,7 +72,8 @@ const NAMES: [(&CStr, *const c_void); 14] = [
     (c"dlclose", functions::dlclose as *const c_void),
 ];
 
-/// Functions that are replaced whichever library has them: the recorder ends before a call that would forbid it what it needs.
+/// These functions are replaced whichever library has them. The recorder must know of closed libraries, and must end before a call that
+/// forbids the process what the recorder needs.
 const OF_ANY: [&CStr; 3] = [c"prctl", c"syscall", c"dlclose"];
 
 /// The functions of the malloc family that the recorder calls.

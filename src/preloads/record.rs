@@ -33,8 +33,8 @@ mod functions {
         wanted.max(size_of::<usize>()).checked_next_power_of_two().unwrap_or(0)
     }
 
-    /// An aligned block, by `posix_memalign`, which every allocator has. If glibc's `pvalloc` were called, another allocator's `free`
-    /// might get a block of glibc.
+    /// An aligned block, by `posix_memalign`, which every allocator has. With glibc's `pvalloc`, another allocator's `free` might get a
+    /// block of glibc.
     fn aligned(align: usize, size: usize) -> Result<*mut c_void, c_int> {
         let mut block = null_mut();
         // SAFETY: the allocator's own function; it checks the alignment.

@@ -1,11 +1,12 @@
-//! `allocanary-bursts`: the program of the studies `pressure` and `room`. No allocator is linked into it, so that any can be preloaded.
+//! `allocanary-bursts`: the program of the studies `pressure` and `room`. No allocator is linked into it, so that any allocator can be
+//! preloaded.
 //!
 //!     allocanary-bursts [MiB of a burst] [ROUNDS] [MiB that stay]
 //!
-//! In each round 16 threads make a burst: requests of 64 KiB, in blocks of 64 bytes to 32 KiB, which are filled, kept until the burst is
-//! complete, compared and freed. Then the threads wait, and the main thread does the same in blocks of 16 MiB. So at most one burst and
-//! the memory that stays are live; freed memory that the allocator keeps comes in addition. Prints requests per second and the p99 of
-//! their times.
+//! In each round 16 threads make a burst: requests of 64 KiB, in blocks of 64 bytes to 32 KiB. The blocks are filled, kept until the burst
+//! is complete, compared and freed. Then the threads wait, and the main thread does the same in blocks of 16 MiB. So at most one burst and
+//! the memory that stays are live; freed memory that the allocator keeps comes in addition. Prints requests per second and the p99 of their
+//! times.
 
 use std::process::ExitCode;
 use std::sync::Barrier;
@@ -45,7 +46,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The time of each request, and that of all rounds.
+/// The time of each request, and the time of all rounds.
 fn run(sizes: &Sizes) -> (Vec<Duration>, Duration) {
     let stays = Block::new(sizes.stays, 1);
     let (begin, end) = (Barrier::new(THREADS + 1), Barrier::new(THREADS + 1));
@@ -99,13 +100,12 @@ struct Block(Vec<u8>, u8);
 
 impl Block {
     fn new(size: usize, byte: u8) -> Block {
-        // Not `vec![byte; size]`: for zero it would not write to the memory.
         let mut block = Vec::with_capacity(size);
         block.resize(size, byte | 1);
         Block(block, byte | 1)
     }
 
-    /// Compares it, and frees it.
+    /// Checks that the block still has its content, and frees it.
     fn check(self) {
         let Block(block, byte) = self;
         assert!(block.iter().step_by(64).all(|found| *found == byte), "a block of {} bytes is damaged", block.len());
@@ -117,7 +117,7 @@ fn p99(mut times: Vec<Duration>) -> Duration {
     times.get(times.len().saturating_sub(1) * 99 / 100).copied().unwrap_or_default()
 }
 
-/// The same numbers in each run.
+/// Random numbers, the same in each run.
 struct Random(u32);
 
 impl Random {
