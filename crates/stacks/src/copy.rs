@@ -1,11 +1,11 @@
 //! Copies memory of this process. In: an address, which may be invalid. Out: the bytes there, up to the first unmapped
 //! page. The kernel makes the copy, and refuses unmapped memory.
 
-/// Bytes of a page.
+/// The size of a page, in bytes.
 pub(crate) const PAGE: u64 = 4096;
 
 /// Copies at most a page of bytes from `address` on, and returns how many were copied. The range may cross the end of a
-/// page, and the next page may not be mapped.
+/// page. If the next page is not mapped, only the bytes before it are copied.
 pub(crate) fn copy(address: u64, to: &mut [u8]) -> usize {
     let first = to.len().min((PAGE - address % PAGE) as usize);
     let part = |address: u64, length: usize| libc::iovec {

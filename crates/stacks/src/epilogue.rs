@@ -2,14 +2,14 @@
 //! the caller's frame, if the function does nothing after the call except return.
 //!
 //! The trampolines that a runtime makes are such functions: Python makes one for each of its functions. A function that
-//! does more after the call gets no rule: its code would have to be followed to its end.
+//! does more after the call gets no rule, because its code would have to be followed to its end.
 
 use crate::bytes::Bytes;
 use crate::rule::{Cfa, Rbp, Rule};
 
-/// How many bytes before a return address are read: the longest call has 7.
+/// The number of bytes that are read before a return address. The longest call has 7.
 pub const BEFORE: usize = 8;
-/// How many bytes from the return address on are read: an addition, six pops and a return have 18.
+/// The number of bytes that are read from the return address on. An addition, six pops and a return have 18.
 pub const AFTER: usize = 24;
 
 /// The rule of a return address. [`Rule::UNKNOWN`] if the bytes before it are not a call, or if the code after it is
@@ -27,7 +27,7 @@ pub fn is_call(before: &[u8; BEFORE]) -> bool {
     before[BEFORE - 5] == 0xE8 || (2..BEFORE).any(calls)
 }
 
-/// The length of an operand: its first byte, a second one if there is an index, and a displacement.
+/// The length of an operand. It has a first byte, a second one if there is an index, and a displacement.
 fn operand(bytes: &[u8]) -> Option<usize> {
     let first = *bytes.first()?;
     let (mode, register) = (first >> 6, first & 7);
@@ -55,8 +55,8 @@ enum Base {
 /// Follows the instructions up to the return.
 fn rule_of(after: &[u8]) -> Option<Rule> {
     let mut at = Bytes::from(after, 0);
-    // The stack pointer, relative to its value after the call or to the frame pointer; and the place of the caller's
-    // frame pointer.
+    // `base` and `distance` are the stack pointer, relative to its value after the call or to the frame pointer.
+    // `saved` is the place of the caller's frame pointer.
     let (mut base, mut distance) = (Base::Rsp, 0_i64);
     let mut saved = None;
     loop {
@@ -91,7 +91,7 @@ fn rule_of(after: &[u8]) -> Option<Rule> {
     let top = distance + 8;
     let rbp = saved.map_or(Rbp::Same, |saved| Rbp::AtCfa(saved - top));
     match base {
-        // The frame of the caller must be above this one.
+        // The caller's frame must be above this one.
         Base::Rsp if distance < 0 || saved.is_some_and(|saved| saved < 0) => None,
         Base::Rsp => Some(Rule::new(Cfa::Rsp(top), rbp)),
         Base::Rbp => Some(Rule::new(Cfa::Rbp(top), rbp)),

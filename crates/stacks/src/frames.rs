@@ -1,9 +1,9 @@
 //! The tables of `.eh_frame_hdr` and `.eh_frame`, as the System V ABI and the Linux Standard Base describe them. In: the bytes of a
 //! segment, which may be damaged, and an address of code. Out: the rule for that address.
 //!
-//! Only the parts that a walk needs are kept: the CFA, and the places of the frame pointer and of the return address.
-//! So a row takes only 48 bytes of the stack. This matters because the program may call malloc on a signal's stack of a
-//! few KiB. A general reader is not used for the same reason: gimli's rows take some KiB.
+//! Only the parts that a walk needs are kept: the CFA, and the places of the frame pointer and of the return address. So a row takes only
+//! 48 bytes of the stack. This matters because the program may call malloc on a signal's stack of a few KiB. For the same reason no general
+//! reader is used: gimli's rows take some KiB.
 
 use crate::bytes::Bytes;
 use crate::rule::{Cfa, Rbp, Rule};
@@ -24,16 +24,16 @@ const RBP: u64 = 6;
 const RSP: u64 = 7;
 const RETURN: u64 = 16;
 
-/// The most rows that `remember_state` keeps.
+/// The maximum number of rows that `remember_state` keeps.
 const REMEMBERED: usize = 8;
 
-/// Where a register of the caller is.
+/// Where the caller's value of a register is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Same,
     Undefined,
     AtCfa(i64),
-    /// At a register plus this offset.
+    /// In memory, at a register plus this offset.
     At(u64, i64),
     Other,
 }
@@ -103,12 +103,11 @@ impl<'a> Tables<'a> {
         Some(rule_of(&row, common.is_signal))
     }
 
-    /// The address of the entry of the last function that begins at or before `pc`. It is found by the sorted table of
-    /// `.eh_frame_hdr`.
+    /// The address of the entry of the last function that begins at or before `pc`, from the sorted table of `.eh_frame_hdr`.
     fn entry(&self, pc: u64) -> Option<u64> {
         let mut at = self.at(self.header)?;
         let [version, of_frames, of_count, of_table] = at.take(4)? else { return None };
-        // The only table that linkers write: pairs of 32-bit distances from the header.
+        // This is the only form of table that linkers write: pairs of 32-bit distances from the header.
         if (*version, *of_table) != (1, 0x3B) {
             return None;
         }
@@ -139,7 +138,7 @@ impl<'a> Tables<'a> {
         let (_, to) = self.length(&mut at)?;
         at.end = to;
         if at.u32()? != 0 {
-            return None; // not a common entry
+            return None; // this entry is not a common entry
         }
         let version = at.u8()?;
         let letters = at;

@@ -1,16 +1,15 @@
 //! Code that belongs to no file, because a runtime has made it. In: a return address, which may come from a damaged frame. Out: its rule,
 //! if the code is mapped, executable, and understood.
 //!
-//! The kernel copies the bytes, and refuses unmapped memory. Data may look like code. So it is not enough that the
-//! bytes are a call and the end of a function: the mapping must be executable too. This is read from `/proc/self/maps`;
-//! a thread remembers the last 16 mappings that it found.
+//! The kernel copies the bytes, and refuses unmapped memory. Data may look like code. So a call before the address and the end of a
+//! function after it are not enough: the mapping must be executable too. `/proc/self/maps` says whether it is. A thread remembers the last
+//! 16 mappings that it found.
 //!
-//! A rule is kept until all rules are forgotten, even if the code is unmapped. Other code may later be at the same
-//! place, with a call at exactly the same byte. Then it gets the rule of the old code, and the word that the rule names
-//! may not be a return address. If this word points into no file, the kernel copies the bytes there and refuses
-//! unmapped memory. If it points into a file, the tables of this file are read as for any frame. Another thread could
-//! close this library at the same moment; the C library cannot prevent this. If the word is not an address of code, the
-//! walk ends. If it is, the stack has a wrong frame.
+//! A rule is kept until all rules are forgotten, even if the code is unmapped. Other code may later be at the same place, with a call at
+//! exactly the same byte. This code then gets the rule of the old code, and the word that the rule names may not be a return address. If
+//! the word points into no file, the kernel copies the bytes there and refuses unmapped memory. If it points into a file, the tables of
+//! this file are read as for any frame. Another thread could close this library at the same moment, which the C library cannot prevent. If
+//! the word is not an address of code, the walk ends. If it is, the stack has a wrong frame.
 
 use crate::copy::{PAGE, copy};
 use crate::epilogue::{AFTER, BEFORE, rule};
@@ -18,7 +17,7 @@ use crate::mappings::for_each_mapping;
 use crate::rule::Rule;
 use crate::stack::StackBounds;
 
-/// Mappings that a thread remembers.
+/// The number of mappings that a thread remembers.
 const RANGES: usize = 16;
 
 /// After this many addresses without a rule, a thread stops looking for rules. Each attempt costs one or two system
@@ -68,8 +67,8 @@ impl Made {
         found.is_some()
     }
 
-    /// Forgets the mappings, and the count of addresses without a rule: these addresses may have been in a library that
-    /// is now closed.
+    /// Forgets the mappings, and the count of addresses without a rule, because these addresses may have been in a library that is now
+    /// closed.
     #[cold]
     pub(crate) fn forget(&mut self) {
         self.ranges = [[0; 2]; RANGES];
@@ -77,7 +76,7 @@ impl Made {
     }
 }
 
-/// The rule by the bytes around an address; `None` if they are not mapped.
+/// The rule of an address by the bytes around it; `None` if these are not mapped.
 fn read(pc: u64) -> Option<Rule> {
     let (mut before, mut after) = ([0; BEFORE], [0; AFTER]);
     let count = copy(pc, &mut after);

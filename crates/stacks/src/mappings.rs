@@ -15,10 +15,10 @@ pub(crate) struct Mapping {
     pub(crate) is_first: bool,
 }
 
-/// The mappings that have one of two addresses, in this order; all zeros for one that is not mapped. `buffer` is overwritten.
+/// Finds the mappings of two addresses, in this order. A result is all zeros if its address is not mapped. `buffer` is overwritten.
 ///
-/// From Linux 6.11 on the kernel is asked for these alone. Before, all mappings are read, which takes time in a process with thousands of
-/// threads: each has two mappings, and each asks once.
+/// From Linux 6.11 on, the kernel answers for one address. An older kernel gives only the list of all mappings. In a process with thousands
+/// of threads this takes time: each thread has two mappings, and each reads the list once.
 pub(crate) fn mappings_at(addresses: [u64; 2], buffer: &mut [u8]) -> [Mapping; 2] {
     let mut found = [Mapping::default(); 2];
     let is_answered = with_file(|file| {
@@ -43,14 +43,14 @@ pub(crate) fn mappings_at(addresses: [u64; 2], buffer: &mut [u8]) -> [Mapping; 2
     found
 }
 
-/// Calls `tell` with each mapping. `buffer` is overwritten.
+/// Calls `tell` for each mapping. `buffer` is overwritten.
 pub(crate) fn for_each_mapping(buffer: &mut [u8], mut tell: impl FnMut(Mapping)) {
     let mut line = Line::default();
     for_each_byte(buffer, |byte| line.add(byte, &mut tell));
 }
 
-/// Writes the path of the file that is mapped at this address, as the kernel reports it, to the begin of `path`. Returns its length; 0 if
-/// there is no file, or if the path does not fit.
+/// Finds the file that is mapped at this address, and writes its path, as the kernel reports it, to the beginning of `path`. Returns the
+/// path's length; 0 if there is no file, or if the path does not fit.
 pub fn file_at(start: u64, path: &mut [u8]) -> usize {
     let (mut line, mut at, mut is_found, mut is_there) = (Line::default(), 0, false, false);
     for_each_byte(&mut [0; 128], |byte| {
@@ -81,7 +81,7 @@ fn for_each_byte(buffer: &mut [u8], mut tell: impl FnMut(u8)) {
     });
 }
 
-/// Opens the file for one use, and restores the thread's error number. `None` if it cannot be opened.
+/// Opens the list of mappings for one use, and restores the thread's error number. `None` if the list cannot be opened.
 fn with_file<T>(with: impl FnOnce(libc::c_long) -> T) -> Option<T> {
     // SAFETY: opens and closes a file; the error number is the thread's own. Bare system calls, because the C library's functions are
     // cancellation points.

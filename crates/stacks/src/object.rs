@@ -10,7 +10,7 @@ use crate::frames::Tables;
 /// The function `_dl_find_object`; null if the C library does not have it.
 static FIND: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
-/// The structure that it fills in on x86-64: see `dlfcn.h`.
+/// The structure that this function fills in on x86-64: see `dlfcn.h`.
 #[repr(C)]
 struct Found {
     flags: u64,
@@ -37,13 +37,13 @@ pub(crate) fn look_up() -> bool {
     !FIND.load(Relaxed).is_null()
 }
 
-/// A mapped file with code. It stays mapped while the calling thread has a frame in it.
+/// A mapped file with code. The file stays mapped while the calling thread has a frame in it.
 pub struct MappedObject {
-    /// Its first address.
+    /// The first address of the file's mapping.
     pub start: u64,
-    /// The address after its last one.
+    /// The address after its last byte.
     pub end: u64,
-    /// Added to an address of the file, it gives the address in the process.
+    /// The difference between an address in the process and the same address in the file.
     pub bias: u64,
     header: u64,
     name: *const c_char,
@@ -99,8 +99,8 @@ impl MappedObject {
         &page[at..page.len().min(at + count * HEADER)]
     }
 
-    /// The program headers, for a program whose segments have gaps, such as the builds of node. For such a program
-    /// glibc returns only the part with this code. The kernel gives the address of the headers.
+    /// The program headers by their address, which the kernel gives. It is for a program whose segments have gaps, such as the builds of
+    /// node: for such a program glibc returns only the part with this code.
     fn headers_of_program(&self) -> &[u8] {
         if !self.is_program() {
             return &[];
@@ -116,7 +116,7 @@ impl MappedObject {
         self.path().is_empty()
     }
 
-    /// Its segments: type, address, bytes of the file.
+    /// The file's segments: kind, address, and number of bytes in the file.
     fn segments(&self) -> impl Iterator<Item = (u32, u64, u64)> + '_ {
         let headers = self.headers().chunks_exact(HEADER);
         headers.map(|header| {
@@ -124,10 +124,10 @@ impl MappedObject {
         })
     }
 
-    /// The segment with this address, without the memory that does not come from the file.
+    /// The segment with this address, as its start and its bytes, without the memory that does not come from the file.
     fn segment(&self, address: u64) -> Option<(u64, &[u8])> {
         const LOAD: u32 = 1;
-        // The kernel has mapped all segments of the program, also those that glibc does not return here.
+        // The kernel has mapped all segments of the program, also those that are not in glibc's answer.
         let within = |start: u64, length: u64| {
             self.is_program() || start >= self.start && length <= self.end.saturating_sub(start)
         };
@@ -156,7 +156,7 @@ impl MappedObject {
     }
 }
 
-/// Bytes of a program header.
+/// The size of a program header, in bytes.
 const HEADER: usize = 56;
 
 /// A number of `length` bytes; 0 if the bytes end before.

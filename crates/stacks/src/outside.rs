@@ -15,10 +15,10 @@ use crate::rule::{Cfa, Rbp, Rule};
 use crate::walk::WalkRegisters;
 use file::Tables;
 
-/// The most bytes of all tables of a process.
+/// The maximum number of bytes that all tables of a process may have.
 const LARGEST: u64 = 96 << 20;
 
-/// The most frames of a stack.
+/// The maximum number of frames of a stack.
 pub const MOST: usize = 4096;
 
 /// A mapping with code.
@@ -38,16 +38,16 @@ pub trait OutsideProcess {
     fn read(&self, at: u64, into: &mut [u8]) -> bool;
     /// The executable mapping that has an address.
     fn code(&self, at: u64) -> Option<CodeMapping>;
-    /// Copies bytes of the mapping's file, from an offset. Returns whether all were copied: false for memory without a file.
+    /// Copies bytes of the mapping's file, from the offset `at`. Returns whether all were copied, which is false for memory without a file.
     fn read_file(&self, code: &CodeMapping, at: u64, into: &mut [u8]) -> bool;
 }
 
 /// A frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutsideFrame {
-    /// The registers: the code continues here.
+    /// The registers with which the code continues in this frame.
     pub at: WalkRegisters,
-    /// Whether the address is that of an interrupted instruction, and not a return address.
+    /// Whether the address is that of an interrupted instruction. Otherwise it is a return address.
     pub is_exact: bool,
 }
 
@@ -64,7 +64,7 @@ impl OutsideFrame {
 pub enum End {
     /// The last frame has no caller.
     Outermost,
-    /// The caller of the last frame is not known: no table covers its code.
+    /// The caller of the last frame was not found, because no table covers its code.
     Broken,
     /// There are more frames than [`MOST`].
     Cut,
@@ -85,7 +85,7 @@ pub struct OutsideStack {
 pub struct UnwindTables {
     tables: BTreeMap<u64, (CodeMapping, Option<Tables>)>,
     rules: BTreeMap<u64, Rule>,
-    /// How many bytes the tables have.
+    /// The number of bytes of all tables.
     bytes: u64,
 }
 
@@ -101,7 +101,7 @@ impl UnwindTables {
         UnwindTables::default()
     }
 
-    /// Reads the tables of a mapping with code, if they were not read. A walk does this itself, when it needs them.
+    /// Reads the tables of a mapping with code, if they were not read before. A walk does this itself when it needs them.
     pub fn read(&mut self, process: &dyn OutsideProcess, code: CodeMapping) {
         let bytes = &mut self.bytes;
         self.tables.entry(code.from).or_insert_with(|| {
@@ -112,7 +112,7 @@ impl UnwindTables {
         });
     }
 
-    /// Forgets the tables of mappings that are no longer as they were.
+    /// Forgets the tables of mappings that have changed or are gone.
     pub fn keep(&mut self, is_there: impl Fn(&CodeMapping) -> bool) {
         let before = self.tables.len();
         self.tables.retain(|_, (code, _)| is_there(code));
@@ -150,7 +150,7 @@ impl UnwindTables {
             self.read(process, code);
             match self.tables.get(&code.from).and_then(|(_, tables)| tables.as_ref()) {
                 Some(tables) => tables.rule(pc),
-                // If such code was interrupted, the built part of its frame is not known.
+                // An interrupted instruction gets no such rule, because nobody knows how much of the frame is built there.
                 None if !frame.is_exact => by_code(process, frame.at.pc),
                 None => Rule::UNKNOWN,
             }
@@ -160,7 +160,7 @@ impl UnwindTables {
     }
 }
 
-/// The rule of a return address from the code around it, for code that a runtime has made.
+/// Derives the rule of a return address from the code around it. This is for code that a runtime has made.
 fn by_code(process: &dyn OutsideProcess, pc: u64) -> Rule {
     let (mut before, mut after) = ([0; BEFORE], [0; AFTER]);
     let is_read = process.read(pc.wrapping_sub(BEFORE as u64), &mut before) && process.read(pc, &mut after);

@@ -13,11 +13,11 @@ pub enum Cfa {
     Rbp(i64),
     /// The word at the frame pointer plus this offset, in a function that has aligned its stack.
     AtRbp(i64),
-    /// The kernel has called a signal handler: all registers are saved above the stack pointer.
+    /// The kernel has called a signal handler, and has saved all registers above the stack pointer.
     Signal,
     /// There is no caller.
     End,
-    /// The table is missing, damaged, or has a rule that is not supported here: the walk ends.
+    /// The table is missing, damaged, or has a rule that is not supported here. The walk ends.
     Unknown,
 }
 
@@ -53,7 +53,7 @@ impl Rule {
     /// The rule that ends a walk.
     pub const UNKNOWN: Rule = Rule(6);
 
-    /// Makes a rule. An offset of 256 MiB or more gives no rule: the walk ends there.
+    /// Makes a rule. If an offset is 256 MiB or more, the rule is [`Rule::UNKNOWN`], so that the walk ends there.
     pub fn new(cfa: Cfa, rbp: Rbp) -> Rule {
         let (kind, distance) = match cfa {
             Cfa::Rsp(distance) => (1, distance),

@@ -1,17 +1,17 @@
 //! A cache of rules for all threads. In: an address of code. Out: its rule, if it was looked up before.
 //!
-//! A table without a lock. Each entry has the rule, and the rule xor the address. If two threads write an entry at
-//! the same time, the two words may not match; then the rule is looked up again. All zeros is an empty table.
+//! The table has no lock. Each entry has the rule, and the rule xor the address. If two threads write an entry at the
+//! same time, the two words may not match, and the rule is looked up again. All zeros is an empty table.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::rule::Rule;
 
-/// The most entries: 512 KiB.
+/// The maximum number of entries. They take 512 KiB.
 pub const MOST: usize = 1 << 15;
-/// The entries of one page.
+/// The number of entries in one page.
 const OF_PAGE: usize = 4096 / size_of::<Entry>();
-/// Bits of an address of code in user space; the counts of [`Rules::forget`] are in the bits above.
+/// Bits of an address of code in user space. The bits above them count the calls of [`Rules::forget`].
 const ADDRESS_BITS: u32 = 48;
 
 #[repr(C)]
@@ -29,7 +29,7 @@ pub struct Rules<const PLACES: usize = MOST> {
     forgotten: AtomicU64,
 }
 
-/// What a walk needs of a table of any size.
+/// The functions of a table of any size that a walk needs.
 pub trait RuleCache {
     /// The rule of an address.
     fn get(&self, pc: u64) -> Option<Rule>;
@@ -51,7 +51,7 @@ impl<const PLACES: usize> Rules<PLACES> {
         pc ^ self.forgotten.load(Relaxed) << ADDRESS_BITS
     }
 
-    /// Forgets all rules: a library was closed, and another one may get its addresses.
+    /// Forgets all rules. Call it when a library was closed, because another one may get its addresses.
     pub fn forget(&self) {
         self.forgotten.fetch_add(1, Relaxed);
     }
@@ -70,7 +70,7 @@ impl<const PLACES: usize> Rules<PLACES> {
         };
     }
 
-    /// The resident bytes: those of pages that were written to.
+    /// The resident bytes of the table: those of the pages that were written to.
     pub fn resident(&self) -> u64 {
         let pages: u32 = self.touched.iter().map(|pages| pages.load(Relaxed).count_ones()).sum();
         (u64::from(pages) + 1) * 4096

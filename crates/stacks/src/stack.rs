@@ -1,21 +1,20 @@
 //! Reads the calling thread's stack. In: addresses, which may come from a damaged frame. Out: words of mapped memory.
 //!
-//! All memory between the stack pointer and the end of the thread's own stack is mapped while the thread runs. The stack of the
-//! process's first thread is the mapping `[stack]`; the stack of another thread ends at its control block, which glibc puts there.
-//! These words are read directly. For other addresses (a coroutine's stack, a signal's stack) the kernel copies page by page, and
-//! refuses unmapped memory.
+//! All memory between the stack pointer and the end of the thread's own stack is mapped while the thread runs. The stack of the process's
+//! first thread is the mapping `[stack]`. The stack of another thread ends at its control block, which glibc puts there. The words of these
+//! stacks are read directly. For other addresses (a coroutine's stack, a signal's stack) the kernel copies page by page, and refuses
+//! unmapped memory.
 
 use crate::copy::{PAGE, copy};
 use crate::mappings::mappings_at;
 
-/// The most pages that one walk copies.
+/// The maximum number of pages that one walk copies.
 const MOST_COPIES: u32 = 64;
-/// The first thread's stack may have grown below its mapping by this much since the mapping was read. The kernel keeps
-/// a gap of twice this size free.
+/// The first thread's stack may have grown by this many bytes below its mapping since the mapping was read. The kernel keeps a gap of twice
+/// this size free.
 const GROWTH: u64 = 512 << 10;
 
-/// What a thread knows about its stack. It is for a walker that several threads use in turn. All zeros: nothing is
-/// known yet.
+/// A thread's knowledge of its stack. It is for a walker that several threads use in turn. All zeros means that nothing is known yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
     /// The first address that may be read directly.
@@ -26,7 +25,7 @@ pub struct Bounds {
     pub misses: u64,
 }
 
-/// The known bounds of a thread's stack. All zeros: nothing is known yet.
+/// The known bounds of a thread's stack. All zeros means that nothing is known yet.
 #[repr(C)]
 pub struct StackBounds {
     /// The bounds of the thread's own stack; 0 and 0 if they are not known.
@@ -37,18 +36,18 @@ pub struct StackBounds {
     /// The present walk's first address.
     from: u64,
     copies: u32,
-    /// The page that was copied last; 0 if none.
+    /// The address of the page that was copied last; 0 if none was.
     page: u64,
     copy: [u64; PAGE as usize / 8],
 }
 
 impl StackBounds {
-    /// What is known about the thread's stack.
+    /// The thread's knowledge of its stack.
     pub(crate) fn bounds(&self) -> Bounds {
         Bounds { low: self.low, high: self.high, misses: self.misses }
     }
 
-    /// Changes to another thread, which knows this about its stack.
+    /// Changes to another thread, which has this knowledge of its stack.
     pub(crate) fn set_bounds(&mut self, bounds: Bounds) {
         (self.low, self.high, self.misses, self.page) = (bounds.low, bounds.high, bounds.misses, 0);
     }
@@ -74,8 +73,8 @@ impl StackBounds {
             self.low = sp;
             return sp;
         }
-        // Before Linux 6.11 this reads all mappings. So for calls from a coroutine's stack it is done only at the 1st, 2nd, 4th, 8th
-        // time and so on.
+        // Before Linux 6.11 this reads all mappings. So for calls from a coroutine's stack it reads them only at the 1st, 2nd, 4th, 8th
+        // call and so on.
         self.misses += 1;
         if self.misses.is_power_of_two() {
             self.read_mappings(sp);
@@ -127,12 +126,12 @@ impl StackBounds {
         self.copy.get((address - page) as usize / 8).copied()
     }
 
-    /// Whether an address is in the thread's own stack, if its bounds are known. No code is there.
+    /// Whether an address is in the thread's own stack, if the bounds of the stack are known. The stack has no code.
     pub(crate) fn has(&self, address: u64) -> bool {
         (self.low..self.high).contains(&address)
     }
 
-    /// The page's buffer, for other uses. The page is copied again when it is needed again.
+    /// The page's buffer, for other uses. If the page is needed again, it is copied again.
     pub(crate) fn buffer(&mut self) -> &mut [u8] {
         self.page = 0;
         bytes_of(&mut self.copy)

@@ -1,9 +1,9 @@
-//! Walks the stack of the calling thread. In: the registers where the walk begins. Out: a number for the stack, by the
-//! caller's table of nodes.
+//! Walks the stack of the calling thread. In: the registers where the walk begins. Out: a number for the stack, from the host's table of
+//! nodes.
 //!
-//! A thread keeps its last stack. A new walk stops at the first frame that is equal to a frame of the last stack in code,
-//! stack pointer and frame pointer. Then it computes each frame above it again from the words of the stack. These reads do
-//! not wait for each other, and take about a nanosecond each.
+//! A thread keeps its last stack. A new walk stops at the first frame that is equal to a frame of the last stack in code, stack pointer and
+//! frame pointer. Then it checks each frame further out: it computes the frame again from the words of the stack. These reads do not wait
+//! for each other, and take about a nanosecond each.
 
 use crate::frames::SIGNAL;
 use crate::made::Made;
@@ -13,7 +13,7 @@ use crate::rules::RuleCache;
 pub use crate::stack::Bounds;
 use crate::stack::StackBounds;
 
-/// The most frames of a stack. If a stack is deeper, its innermost frames are kept.
+/// The maximum number of frames of a stack. If a stack is deeper, its innermost frames are kept.
 pub const MOST: usize = 256;
 
 /// Looks up the function that finds tables, and returns whether stacks can be walked here. Call it once, when an
@@ -33,7 +33,7 @@ pub struct WalkRegisters {
     pub bp: u64,
 }
 
-/// The registers of the function that this is compiled into.
+/// The registers of the function into which this one is inlined.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub fn here() -> WalkRegisters {
@@ -60,12 +60,11 @@ pub trait WalkHost {
     type Rules: RuleCache;
     /// The cache of rules, for all threads.
     fn rules(&self) -> &Self::Rules;
-    /// Whether frames of this code are left out at the innermost end of a stack.
+    /// Whether frames of this code are left out at the innermost end of a stack, because the code is the host's own.
     fn is_own(&self, pc: u64) -> bool;
-    /// The number of the node with this parent and return address; 0 if there is no room for a new node. As a parent, 0
-    /// is the root.
+    /// The number of the node with this parent and return address; 0 if there is no room for a new node. A `parent` of 0 is the root.
     fn node(&self, parent: u32, pc: u64) -> u32;
-    /// Tells the host that a frame is in this file. If the host cannot store this now, it returns false, and is told
+    /// Reports to the host that a frame is in this file. If the host cannot store this now, it returns false, and the walk reports the file
     /// again later.
     fn object(&self, object: &MappedObject) -> bool;
 }
@@ -102,9 +101,9 @@ pub struct StackWalker {
 pub struct StackWalk {
     /// The node of the stack; 0 if nothing could be walked, or if there was no room.
     pub node: u32,
-    /// Whether it had more than [`MOST`] frames.
+    /// Whether the stack had more than [`MOST`] frames.
     pub is_cut: bool,
-    /// Whether it ended in code whose tables are missing or not supported here.
+    /// Whether the stack ended in code whose tables are missing or not supported here.
     pub is_broken: bool,
 }
 
@@ -114,7 +113,7 @@ enum End {
     Outermost,
     Broken,
     Cut,
-    /// At a frame of the last stack: this many of its frames are still valid.
+    /// At a frame of the last stack. This many frames of the last stack are still valid.
     Known(usize),
 }
 
@@ -125,7 +124,7 @@ impl StackWalker {
         self.stack.set_bounds(bounds);
     }
 
-    /// What the walker knows about the stack of the last thread.
+    /// The walker's knowledge of the last thread's stack.
     pub fn bounds(&self) -> Bounds {
         self.stack.bounds()
     }
@@ -165,8 +164,8 @@ impl StackWalker {
         self.keep(count, end, host)
     }
 
-    /// Finds the frames from this one on, until a frame is known or the stack ends. Returns how many frames of the last
-    /// stack may still be valid, how many frames are new, and how the walk ended.
+    /// Finds the frames from `next` on, until a frame is known or the stack ends. Returns how many frames of the last stack may still be
+    /// valid, how many frames are new, and how the walk ended.
     #[inline(always)]
     fn frames(
         &mut self,
@@ -205,8 +204,7 @@ impl StackWalker {
         (known, count, end)
     }
 
-    /// Continues after a frame without a table, by the code of the frame. It is a separate function, so that it costs
-    /// nothing in the usual walk.
+    /// Continues after a frame without a table, by the frame's code. It is a separate function, so that the usual walk does not pay for it.
     #[cold]
     #[inline(never)]
     fn go_on(&mut self, mut known: usize, mut count: usize, host: &impl WalkHost) -> (usize, End) {
@@ -222,8 +220,8 @@ impl StackWalker {
     fn caller_by_code(&mut self, count: usize, host: &impl WalkHost) -> Option<Frame> {
         let frame = self.new.get_mut(count.checked_sub(1)?).filter(|frame| frame.rule == Rule::UNKNOWN)?;
         let pc = frame.at.pc.wrapping_sub(1);
-        // If a signal has interrupted such code, the built part of its frame is not known. SAFETY: the object is only
-        // checked for existence.
+        // If a signal has interrupted such code, nobody knows how much of its frame is built. SAFETY: the object is only checked for
+        // existence.
         if frame.is_exact || host.rules().get(pc).is_some() || unsafe { MappedObject::of(pc) }.is_some() {
             return None;
         }
@@ -246,7 +244,7 @@ impl StackWalker {
         None
     }
 
-    /// Whether the frames above the innermost of the first `known` frames are unchanged.
+    /// Whether the first `known` frames of the last stack, from the innermost of them outwards, are unchanged.
     fn is_still(&mut self, known: usize) -> bool {
         for at in (1..known).rev() {
             let (frame, above) = (self.last[at], self.last[at - 1]);
@@ -258,7 +256,7 @@ impl StackWalker {
         step(&mut self.stack, &outermost).map_or(true, |caller| caller.at.pc == 0)
     }
 
-    /// Stores the stack: its known frames, and the new frames below them.
+    /// Stores the stack: its known frames, and the new frames further in.
     fn keep(&mut self, count: usize, end: End, host: &impl WalkHost) -> StackWalk {
         let known = if let End::Known(known) = end { known } else { 0 };
         let mut node = match known.checked_sub(1) {
@@ -273,12 +271,12 @@ impl StackWalker {
                 self.count = 0;
                 return StackWalk { node, is_cut, is_broken };
             }
-            // Each frame has a place: known frames are kept only if both parts fit.
+            // Each frame has a place, because known frames are kept only if both parts fit.
             if let Some(place) = self.last.get_mut(known + at) {
                 *place = Frame { node, ..*frame };
             }
         }
-        // A stack that was cut must not be continued as the outer part of another stack.
+        // A stack that was cut must not become the outer part of another stack.
         self.count = if is_cut { 0 } else { known + count };
         StackWalk { node, is_cut, is_broken }
     }

@@ -33,7 +33,7 @@ struct Query {
 pub(super) fn mapping_at(file: libc::c_long, address: u64) -> Option<Mapping> {
     let mut name = [0; 16];
     let (answer, has_name) = match ask(file, address, &mut name) {
-        // Another name, which is longer.
+        // The mapping has a longer name, which is not `[stack]`.
         Err(libc::ENAMETOOLONG) => (ask(file, address, &mut []), false),
         answer => (answer, true),
     };
@@ -50,7 +50,7 @@ pub(super) fn mapping_at(file: libc::c_long, address: u64) -> Option<Mapping> {
     }
 }
 
-/// One question, with room for the mapping's name; or the system's error.
+/// Asks once, with room for the mapping's name. The error is the system's error number.
 fn ask(file: libc::c_long, address: u64, name: &mut [u8]) -> Result<Query, i32> {
     let mut query = Query { size: size_of::<Query>() as u64, address, ..Query::default() };
     if !name.is_empty() {

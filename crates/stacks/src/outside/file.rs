@@ -6,7 +6,7 @@ use crate::bytes::Bytes;
 use crate::frames;
 use crate::rule::Rule;
 
-/// The most program headers of a file.
+/// The maximum number of program headers of a file.
 const HEADERS: usize = 256;
 
 // Kinds of program headers.
@@ -46,13 +46,13 @@ impl Tables {
         // code too.
         let has_it = |part: &&Part| part.is_code && part.offset / 4096 * 4096 <= code.offset && code.offset < end(part);
         let mut mapped = loads().filter(has_it);
-        // If both segments in a page have code, it is not known which of them is mapped.
+        // If both segments in a page have code, nothing shows which of them is mapped.
         let (mapped, None) = (mapped.next()?, mapped.next()) else { return None };
         // The difference between an address of the process and that of the file.
         let bias = code.from.wrapping_sub(mapped.address).wrapping_sub(code.offset).wrapping_add(mapped.offset);
         let header = parts.iter().find(|part| part.kind == EH_FRAME)?;
         let with = loads().find(|part| header.address.wrapping_sub(part.address) < part.bytes)?;
-        // A linker puts the tables behind the header. What is before it in the segment, such as names of symbols, is not read.
+        // Linkers put the tables after the header. The bytes before it in the segment, such as names of symbols, are not read.
         let before = header.address - with.address;
         let mut begin = [0; 8];
         file(with.offset.checked_add(before)?, &mut begin).then_some(())?;
@@ -64,7 +64,7 @@ impl Tables {
         Some(Tables { bytes, address, header: header.address.wrapping_add(bias) })
     }
 
-    /// How many bytes they have.
+    /// The size of the tables, in bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes.len() as u64
     }
@@ -75,8 +75,8 @@ impl Tables {
     }
 }
 
-/// Whether the tables are behind a header that begins with these bytes. Its version is 1, and it has the distance to the tables as a
-/// signed number of four bytes (0x1b).
+/// Whether the tables are after a header that begins with these bytes. The header's version must be 1, and it must have the distance to the
+/// tables as a signed number of four bytes (0x1b).
 fn is_followed(header: &[u8; 8]) -> bool {
     let [version, form, _, _, distance @ ..] = header;
     (*version, *form) == (1, 0x1b) && i32::from_le_bytes(*distance) > 0
