@@ -10,13 +10,13 @@ use allocanary_text::units::Unit;
 
 /// A source of numbers.
 pub struct Meter {
-    /// Its name: `status`.
+    /// The meter's name: `status`.
     pub name: &'static str,
     /// What it reads, in one line.
     pub about: &'static str,
     /// Its numbers, in order.
     pub columns: &'static [Column],
-    /// The only moment at which it is read; `None` for all moments.
+    /// The only moment at which the meter is read; `None` for all moments.
     pub at: Option<Moment>,
     /// Fills one slot for each column. A slot stays `None` if there is no value.
     pub read: fn(&dyn Allocator, &mut [Option<u64>]),
@@ -35,11 +35,10 @@ pub struct Column {
     pub name: &'static str,
     /// Its unit.
     pub unit: Unit,
-    /// What it means, in one line.
+    /// What the number means, in one line.
     pub about: &'static str,
 }
 
-/// A row of a meter's table.
 pub const fn column(name: &'static str, unit: Unit, about: &'static str) -> Column {
     Column { name, unit, about }
 }

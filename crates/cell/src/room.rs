@@ -16,20 +16,20 @@ pub fn check(wanted: u64, what: &str) -> Result<(), String> {
     }
 }
 
-/// Checks the memory for blocks of `held` bytes in total. Every allocator needs more than the blocks: this adds a
-/// quarter. If an allocator needs more than that, the kernel kills the program.
+/// Checks whether there is memory for blocks of `held` bytes in total. Every allocator needs more than the blocks, so
+/// this adds a quarter. If an allocator needs even more, the kernel kills the program.
 pub fn check_blocks(held: u64, what: &str) -> Result<(), String> {
     check_blocks_and_files(held, 0, what)
 }
 
-/// As [`check_blocks`], plus `files` bytes of files that are in memory.
+/// Like [`check_blocks`], with `files` bytes of files that are in memory in addition.
 pub fn check_blocks_and_files(held: u64, files: u64, what: &str) -> Result<(), String> {
     check(held + held / 4 + files, &format!("{what}, and a quarter for the allocator"))
 }
 
-/// Checks the memory for blocks of many sizes that are allocated and freed all the time: this asks for twice
-/// `held`. A page of one block size cannot serve another size immediately. Measured with 50 to 100 MiB of `server`,
-/// `bleed`, `handoff` and `small`: 1.1 to 1.5 times with glibc and jemalloc, 1.2 to 1.7 times with mimalloc.
+/// Checks whether there is memory for blocks of many sizes that are allocated and freed all the time. It wants twice
+/// `held`, because a page of one block size cannot serve another size immediately. Measured with 50 to 100 MiB of
+/// `server`, `bleed`, `handoff` and `small`: 1.1 to 1.5 times with glibc and jemalloc, 1.2 to 1.7 times with mimalloc.
 pub fn check_mixed(held: u64, what: &str) -> Result<(), String> {
     check(held * 2, &format!("{what}, and as much again for the allocator"))
 }

@@ -24,9 +24,9 @@ use allocanary_sys::sys;
 /// The main function of a cell. The caller has declared the global allocator, and passes its description.
 ///
 /// First it reads this process's sizes from the kernel, so that `start` contains only the memory of the allocator and
-/// the loader. This function is inlined into the cell's `main`, and the text is parsed later: each stretch of code or
-/// constants that is touched before that costs 64 KiB of resident memory, because the kernel maps the pages around a
-/// fault.
+/// the loader. So this function is inlined into the cell's `main`, and the text is parsed later. Each stretch of code
+/// or constants that is touched before this reading adds 64 KiB of resident memory, because the kernel maps the pages
+/// around a fault.
 #[inline]
 pub fn main(allocator: &dyn Allocator, built: fn() -> BuildFacts) -> ExitCode {
     main_of(&Worker { allocator, workloads: workloads::ALL, build: Build::this, built })
@@ -42,13 +42,13 @@ pub fn main_of(worker: &Worker) -> ExitCode {
 
 /// The parts of a cell.
 pub struct Worker<'a> {
-    /// The allocator with which it is linked.
+    /// The allocator that is linked into the cell.
     pub allocator: &'a dyn Allocator,
     /// The workloads that it can run.
     pub workloads: &'static [&'static Workload],
     /// Its build.
     pub build: fn() -> Build,
-    /// What it was built from.
+    /// The facts about its build.
     pub built: fn() -> BuildFacts,
 }
 
@@ -157,8 +157,8 @@ fn run(worker: &Worker, mut board: Board, cell: Cell) -> Sample {
     let mut found = settings_found(allocator, &sample.cell.settings);
     sample.error = mismatch(&sample.cell.settings, &found, board.most_arenas());
     if !sample.cell.candidate.inherited.is_empty() {
-        // The settings of the user's variables must be in force, as well as those of the study. The cell's own settings
-        // are also in the environment, and come last.
+        // The settings of the user's variables must be in force too, not only those of the study. The cell's own
+        // settings are also in the environment, and come last.
         let said = expected::of_environment(allocator);
         found.extend(settings_found(allocator, &said.settings));
         let unmet = said.unmet(&found).into_iter().next();
@@ -214,7 +214,7 @@ fn mismatch(
         }
         Some(_) => None,
     });
-    // glibc's loader reports the tunable that it read. The number of arenas shows whether malloc obeyed.
+    // glibc's loader reports the tunable that it read. Only the number of arenas shows whether malloc obeyed.
     let cap = wanted.get("arena_max").and_then(|most| most.parse::<u64>().ok());
     let broken = cap.zip(most_arenas).filter(|(cap, made)| made > cap);
     let text = text.or_else(|| broken.map(|(cap, made)| format!("arena_max: wanted {cap}, found {made} arenas")));
@@ -233,7 +233,7 @@ struct Board<'a> {
 impl WorkloadStage for Board<'_> {
     fn mark(&mut self, moment: Moment, live_bytes: u64) {
         if moment == Moment::Purged {
-            let _ = self.allocator.purge(); // if nothing can be purged, the reading stays as before
+            let _ = self.allocator.purge(); // if nothing can be purged, the readings show the memory as it is
         }
         assert!(self.marks < self.moments.len(), "the workload made more than {MOST_MARKS} marks");
         let mut slots = &mut self.readings[self.marks][..];

@@ -1,9 +1,9 @@
 //! The contract of a workload: what a cell does with memory. In: threads, a seed, parameters. Out: marks at moments,
 //! each with the live bytes; the number of operations and their time.
 //!
-//! A workload must request the same blocks for the same seed, touch all memory that it allocates, count its live
-//! bytes, and compare its data with what it wrote. It is independent of the meters: it calls [`WorkloadStage::mark`], and the
-//! stage reads them. The entries are in [`workloads`](crate::workloads).
+//! A workload must request the same blocks for the same seed, touch all memory that it allocates, count its live bytes, and compare its
+//! data with what it wrote. It is independent of the meters: it calls [`WorkloadStage::mark`], and the stage reads the meters. The entries
+//! are in [`workloads`](crate::workloads).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,19 +24,19 @@ pub struct Workload {
     pub operation: &'static str,
     /// Its parameters, each with its default.
     pub parameters: &'static [(Setting, &'static str)],
-    /// Estimated duration of one cell on two CPU cores with the default parameters, in seconds, without its idle waits.
-    /// This and the next two fields are only for the plan's estimate.
+    /// The estimated duration of one cell on two CPU cores with the default parameters, in seconds, without its idle waits. This field and
+    /// the next two are only for the plan's estimate.
     pub seconds: f64,
     /// The duration is proportional to this: a parameter, or a sum of parameters such as `steady+requests`.
     pub grows_with: &'static [&'static str],
-    /// The parameter with the number of idle waits; one wait if `None`.
+    /// The parameter with the number of idle waits. `None` means one wait.
     pub rests: Option<&'static str>,
-    /// Runs it.
+    /// The function that runs the workload.
     pub run: fn(&Setup, &mut dyn WorkloadStage) -> Result<Outcome, String>,
 }
 
 impl Workload {
-    /// What the command is told of it.
+    /// The description of the workload for the command.
     pub fn description(&self) -> WorkloadDescription {
         let parameter = |(setting, default): &(Setting, &str)| ParameterDescription {
             setting: setting.clone(),
@@ -54,7 +54,6 @@ impl Workload {
     }
 }
 
-/// A row of a workload's table of parameters.
 pub const fn parameter(
     name: &'static str,
     kind: SettingKind,
@@ -73,13 +72,13 @@ pub struct Setup<'a> {
     pub threads: usize,
     /// Random seed for all choices.
     pub seed: u64,
-    /// Every parameter of the workload's table, defaults filled in, in canonical spelling.
+    /// Every parameter of the workload's table, with defaults filled in, in canonical spelling.
     pub parameters: BTreeMap<String, String>,
     /// Receives the durations of single operations.
     pub timer: &'a dyn Timer,
-    /// Memory that the allocator uses for a block of 16 bytes, in bytes.
+    /// The bytes that the allocator uses for a block of 16 bytes.
     pub small_block: usize,
-    /// The allocator with which the cell is linked.
+    /// The allocator that is linked into the cell.
     pub allocator: &'a dyn Allocator,
 }
 
@@ -111,17 +110,17 @@ impl Setup<'_> {
 
 /// Receives the moments of a workload.
 pub trait WorkloadStage {
-    /// The workload pauses in `moment` and has `live_bytes` by its own count. Before [`Moment::Purged`] the stage makes
-    /// the allocator return all memory that it can. A moment that occurs again is marked again, up to [`MOST_MARKS`].
+    /// The workload pauses in `moment` and has `live_bytes` by its own count. Before [`Moment::Purged`] the stage makes the allocator
+    /// return all memory that it can. The same moment may be marked again, up to [`MOST_MARKS`] marks in all.
     fn mark(&mut self, moment: Moment, live_bytes: u64);
 
-    /// Receives a number that only this workload has. The row contains it under its name.
+    /// Receives a number that only this workload has. The row contains the number under its name.
     fn note(&mut self, _name: &'static str, _value: u64) {}
 }
 
 /// Receives durations of single operations, in nanoseconds.
 pub trait Timer: Sync {
-    /// Records some durations. It may be called from any thread, and does not allocate.
+    /// Records some durations. Any thread may call it. It must not allocate.
     fn record(&self, laps: &[u64]);
 }
 

@@ -1,8 +1,8 @@
-//! Where the memory of an idle process is: `/proc/self/smaps` by the kind of mapping, and the allocator's own count. The heap is one
-//! part, `unknown`: `measure` divides it by that count.
+//! Where the memory of an idle process is: `/proc/self/smaps` by the kind of mapping, and the allocator's own count. The heap is one part,
+//! `unknown`. The crate `measure` divides it by the allocator's count.
 //!
-//! It is read only in the moment `idle`: while all threads are paused, which mimalloc's walk needs, and only once, because
-//! the kernel writes half a page of text for each mapping. The text is read in pieces, so that it needs no memory.
+//! It is read only in the moment `idle`, once in a run, because the kernel writes half a page of text for each mapping. In this moment all
+//! threads are paused, which mimalloc's walk needs. The text is read in pieces, so that it needs no memory.
 
 use crate::meter::{Column, Meter, column};
 use allocanary::Allocator;
@@ -10,7 +10,6 @@ use allocanary_rows::Moment;
 use allocanary_sys::proc::kinds::Mappings;
 use allocanary_text::units::Unit;
 
-/// The meter.
 pub const METER: Meter = Meter {
     name: "anatomy",
     about: "/proc/self/smaps by kind of mapping, and the allocator's memory by use; only when idle",

@@ -1,14 +1,13 @@
 //! The memory of the control group (container) that this process is in, v2 or v1.
 //!
-//! It counts everything in the group: page cache, kernel memory and all other processes. In a separate container this
-//! is the figure that the memory limit applies to. In a session on a shared host it is not informative.
+//! It counts everything in the group: page cache, kernel memory and all other processes. If the container has a group
+//! of its own, the memory limit applies to this figure. In a session on a shared host it is not informative.
 
 use crate::meter::{Column, Meter, column};
 use allocanary_sys::cgroups::{ControlGroups, Controller, GroupFolder};
 use allocanary_sys::sys::first_number;
 use allocanary_text::units::Unit;
 
-/// The meter.
 pub const METER: Meter = Meter {
     name: "cgroup",
     about: "the control group's memory.current and memory.peak, or v1's usage and max_usage",
@@ -18,8 +17,8 @@ pub const METER: Meter = Meter {
 };
 
 fn read<'a>(groups: ControlGroups<'a>, slots: &mut [Option<u64>]) {
-    // Memory is charged to the nearest group that has the file: if the controller is off in a group, the file does not
-    // exist.
+    // Memory is charged to the nearest group that has the file. If the controller is off in a group, the group has no
+    // such file.
     let used = |group: GroupFolder<'a>| {
         let file = if group.is_v2 { "memory.current" } else { "memory.usage_in_bytes" };
         Some((group.number(file)?, group))
@@ -33,7 +32,7 @@ fn read<'a>(groups: ControlGroups<'a>, slots: &mut [Option<u64>]) {
 }
 
 /// Whether this process is the only one in the group. If the group has or had other processes, such as the command that
-/// starts the cells, its peak includes them.
+/// starts the cells, the group's peak includes them.
 fn is_alone(group: GroupFolder) -> bool {
     let mut text = [0; 32];
     let Ok(text) = group.read("cgroup.procs", &mut text) else { return false };

@@ -4,7 +4,6 @@ use crate::meter::{Column, Meter, column};
 use allocanary_sys::sys::usage;
 use allocanary_text::units::Unit;
 
-/// The meter.
 pub const METER: Meter = Meter {
     name: "faults",
     about: "getrusage: page faults since exec",

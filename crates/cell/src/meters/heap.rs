@@ -3,7 +3,6 @@
 use crate::meter::{Column, Meter, column};
 use allocanary_text::units::Unit;
 
-/// The meter.
 pub const METER: Meter = Meter {
     name: "heap",
     about: "the allocator's own counters (mallctl, mallinfo2 and malloc_info, mi_stats)",

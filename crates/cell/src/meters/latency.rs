@@ -1,7 +1,7 @@
 //! Durations of single operations: a histogram that is allocated before the clock starts, and filled by all threads.
 //!
-//! The process has one histogram, behind a lock, filled from the threads' small buffers. One for each thread would add
-//! tens of kilobytes per thread to the memory that the study measures.
+//! The process has one histogram behind a lock, which the threads' small buffers fill. A histogram for each thread
+//! would add tens of kilobytes per thread to the memory that the study measures.
 
 use std::sync::Mutex;
 
@@ -12,7 +12,7 @@ use crate::workload::Timer;
 use allocanary_rows::sample::Latency;
 use allocanary_text::units::Unit;
 
-/// The readings of the meter, once for a whole run.
+/// The meter's readings, each once for a whole run.
 pub const COLUMNS: &[Column] = &[
     column("p50_ns", Unit::Nanoseconds, "median duration of an operation"),
     column("p99_ns", Unit::Nanoseconds, "99 % of operations take at most this"),
@@ -20,7 +20,7 @@ pub const COLUMNS: &[Column] = &[
     column("max_ns", Unit::Nanoseconds, "the longest operation that was timed"),
 ];
 
-/// Collects laps of all threads.
+/// Collects the durations of all threads.
 pub struct LatencyMeter(Mutex<Histogram<u32>>);
 
 impl LatencyMeter {

@@ -14,11 +14,11 @@ pub use latency::{COLUMNS as LATENCY_COLUMNS, LatencyMeter};
 use crate::meter::{Column, Meter};
 use allocanary_rows::description::ReadingDescription;
 
-/// Every meter; `status` is the first. The walks over all mappings come last: they are the slowest.
+/// Every meter. `status` must be the first. The walks over all mappings come last, because they are the slowest.
 pub const ALL: &[&Meter] =
     &[&status::METER, &faults::METER, &cpu::METER, &heap::METER, &cgroup::METER, &smaps::METER, &anatomy::METER];
 
-/// What the command is told of each number, of the latencies too.
+/// The description of each reading for the command, including the latencies.
 pub fn described() -> Vec<ReadingDescription> {
     let latency = latency::COLUMNS.iter().map(|column| ("latency", column));
     let all = ALL.iter().flat_map(|meter| meter.columns.iter().map(|column| (meter.name, column))).chain(latency);

@@ -4,7 +4,6 @@ use crate::meter::{Column, Meter, column};
 use allocanary_sys::proc::smaps::MappingBytes;
 use allocanary_text::units::Unit;
 
-/// The meter.
 pub const METER: Meter = Meter {
     name: "smaps",
     about: "/proc/self/smaps_rollup: exact, and slower; tells lazily freed and huge pages apart",

@@ -16,7 +16,6 @@ use crate::workload::{Outcome, Setup, WAIT, Workload, WorkloadStage, parameter};
 use allocanary_facts::setting::SettingKind;
 use allocanary_sys::rng::Rng;
 
-/// The workload.
 pub const WORKLOAD: Workload = Workload {
     name: "bleed",
     about: "threads that die and hand their live objects to successors",
@@ -40,7 +39,7 @@ const TIMED_EVERY: u32 = 8;
 
 /// An object's size: 16 B to 4 KiB.
 const SIZE: (usize, usize) = (16, 8);
-/// Memory for one object, with its entry in the list.
+/// The bytes of one object, with its entry in the list.
 const OBJECT: usize = mean_size(SIZE.0, SIZE.1) + size_of::<TaggedBlock>();
 
 fn object(rng: &mut Rng) -> TaggedBlock {
@@ -59,13 +58,13 @@ fn run(setup: &Setup, stage: &mut dyn WorkloadStage) -> Result<Outcome, String> 
         verified.fetch_add(1, Ordering::Relaxed);
     };
 
-    // The objects of each line of threads, while no thread of the line exists.
+    // The objects of each line of threads, at times when no thread of the line exists.
     let estates: Vec<Mutex<Vec<TaggedBlock>>> = (0..setup.threads).map(|_| Mutex::new(Vec::new())).collect();
     let live_set =
         || estates.iter().map(|estate| estate.lock().unwrap().iter().map(TaggedBlock::bytes).sum::<u64>()).sum();
 
-    // A life: inherit, replace, bequeath. One thread for each line waits for the end of a life. It allocates nothing,
-    // so that only the live set passes from thread to thread.
+    // A life: inherit the objects, replace some, and leave them to the next thread. One thread for each line waits for
+    // the end of a life. It allocates nothing, so that only the live set passes from thread to thread.
     let life = |line: usize, generation: usize| {
         let mut rng = Rng::part(setup.seed, (line * (generations + 1) + generation) as u64);
         let mut laps = Laps::new(setup.timer, TIMED_EVERY);

@@ -1,9 +1,9 @@
-//! `blob`: builds the trees of large values, as Dolt does when it stores a text: buffers of 4 KiB that live for a
-//! microsecond, together with SHA-512.
+//! `blob`: builds the trees of large values, as Dolt does when it stores a text. It uses buffers of 4 KiB that live for
+//! a microsecond, and SHA-512.
 //!
-//! It has the three ways to get buffers for which Dolt published figures: all new for each value, kept arrays with a
-//! new buffer for each node, and no new buffers. Trees and hashes are the same byte for byte, so the three differ only
-//! in the allocator's work.
+//! It has the three ways to get buffers for which Dolt published figures: new buffers for each value, kept arrays with
+//! a new buffer for each node, and no new buffers. Trees and hashes are the same byte for byte, so the three differ
+//! only in the allocator's work.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -18,7 +18,6 @@ use allocanary::blob_tree::{BlobTree, Hash};
 use allocanary_facts::setting::SettingKind;
 use allocanary_sys::rng::Rng;
 
-/// The workload.
 pub const WORKLOAD: Workload = Workload {
     name: "blob",
     about: "builds hashed trees of large values, buffers anew for each, partly kept, or all kept",
@@ -41,8 +40,8 @@ const VARIANTS: SettingKind =
     SettingKind::words(&[Cow::Borrowed("naive"), Cow::Borrowed("reuse"), Cow::Borrowed("ours")]);
 const INPUTS: SettingKind = SettingKind::words(&[Cow::Borrowed("repeating"), Cow::Borrowed("random")]);
 
-/// An upper bound for a thread's builder: two buffers of 4 KiB, and 5600 B for each level. The largest blob has four
-/// levels.
+/// An upper bound for a thread's builder, in bytes. It has two buffers of 4 KiB, and 5600 B for each level. The largest
+/// blob has four levels.
 const BUILDER: usize = 32 << 10;
 
 /// Dolt's own root hashes for the repeating input.
@@ -62,7 +61,7 @@ fn input(kind: &str, size: usize, seed: u64) -> Vec<u8> {
 }
 
 fn build(tree: &mut BlobTree, data: &[u8]) -> Result<Hash, String> {
-    // Storing nodes is not measured: each node is dropped.
+    // Each node is dropped, because the measurement does not include storing nodes.
     let built = tree.build(data, data.len() as u64, |_, _| Ok::<(), Infallible>(()));
     built.map_err(|error| error.to_string())
 }
@@ -71,7 +70,7 @@ fn run(setup: &Setup, stage: &mut dyn WorkloadStage) -> Result<Outcome, String> 
     let (variant, size, kind) = (setup.word("variant")?, setup.number("size")?, setup.word("input")?);
     let (share, idle) = ((setup.number("blobs")? / setup.threads).max(1), setup.time("settle")?);
     let builder = || if variant == "ours" { BlobTree::new() } else { BlobTree::with_buffer_per_node() };
-    // One value for all threads, because it is only read.
+    // One input for all threads, because it is only read.
     room::check_blocks((size + setup.threads * BUILDER) as u64, "parameter `size`")?;
     let data = RwLock::new(input(kind, size, setup.seed));
     let wanted = build(&mut BlobTree::new(), &data.read().unwrap())?;

@@ -29,7 +29,7 @@ impl TaggedBlock {
         self.tag
     }
 
-    /// Reads every word. Returns whether all are equal to the tag.
+    /// Reads every word. Returns whether all words are equal to the tag.
     #[inline]
     pub fn is_intact(&self) -> bool {
         self.words.iter().fold(0, |difference, word| difference | (word ^ self.tag)) == 0

@@ -3,14 +3,14 @@
 //! 1 GiB.
 //!
 //! As in memtest, each chunk has a separate small node, in a list that frees the youngest first. A moment is marked
-//! after every cycle, to show what each cycle leaves in memory, and not only the last one. Unlike in memtest, high and
-//! low mark are divided among threads, and each chunk is checked before it is freed. A thread shrinks to its part of
-//! the low mark or below. If that part is less than a chunk, the thread may have no chunk left.
+//! after every cycle, to show what each cycle leaves in memory. Unlike in memtest, high and low mark are divided among
+//! threads, and each chunk is checked before it is freed. A thread shrinks to its part of the low mark or below. If
+//! that part is less than a chunk, the thread may have no chunk left.
 //!
-//! Chunks are up to 1/512 of the high mark by default, as in memtest. Most of them are blocks that every allocator maps
-//! separately. They keep their size if the marks are lowered. If they were scaled down too (tried: 256 MiB, and chunks
-//! up to its 1/512), they would be small enough to share pages. That is another question: mimalloc then keeps four
-//! times the live bytes under any setting.
+//! Chunks have at most 8 MiB by default: 1/512 of the default high mark, as in memtest. Most of them are blocks that
+//! every allocator maps separately. They keep their size if the marks are lowered. With smaller marks and chunks
+//! (tried: 256 MiB, and chunks up to its 1/512), chunks would be small enough to share pages. That would be another
+//! question: mimalloc then keeps four times the live bytes under any setting.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -23,7 +23,6 @@ use crate::workload::{MOST_MARKS, Moment, Outcome, Setup, WAIT, Workload, Worklo
 use allocanary_facts::setting::SettingKind;
 use allocanary_sys::rng::Rng;
 
-/// The workload.
 pub const WORKLOAD: Workload = Workload {
     name: "churn",
     about: "grows to a high mark in random chunks and shrinks to a low one, youngest first; idle after every cycle",
@@ -97,7 +96,7 @@ impl List {
     }
 }
 
-/// The maximum number of bytes that any allocator should need. Each thread's last chunk exceeds the mark.
+/// The maximum number of bytes that any allocator should need. The last chunk of each thread may exceed the mark.
 ///
 /// Measured: the peak of four cycles between 256 MiB and 16 MiB, by the largest chunk. Under 64 B glibc takes 1.7 times
 /// the requested bytes (a node of 40 B takes 48 B, and every chunk at least 32 B). Up to 16 KiB jemalloc takes 1.5 to

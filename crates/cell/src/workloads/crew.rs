@@ -1,5 +1,5 @@
-//! Worker threads that stop together, so that nothing changes while meters read.
-//! In: a function for each worker. Out: marks, and the time between them.
+//! Worker threads that stop together, so that nothing changes while meters read. In: a function for each worker. Out:
+//! marks, and the time between them.
 
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
@@ -9,17 +9,17 @@ use allocanary::idle::{Uncached, wait_in_steps};
 
 /// The place at which workers wait for a mark.
 pub struct StartGate {
-    /// The number of threads that must arrive to open it: all workers and the conductor.
+    /// The number of threads that must arrive to open the gate: all workers and the conductor.
     all: usize,
-    /// How many threads have arrived, and how often it has opened.
+    /// How many threads have arrived, and how often the gate has opened.
     here: Mutex<(usize, u64)>,
     opened: Condvar,
 }
 
-/// The call of a worker that waits for long; see [`wait_in_steps`].
+/// A function that a worker calls when it waits for long; see [`wait_in_steps`].
 pub type GiveBack<'a> = dyn Fn(bool) -> Option<Uncached> + Sync + 'a;
 
-/// How long a worker waits at a gate before it returns its cached memory, if it does so.
+/// How long a worker waits at a gate before it returns its cached memory.
 const SHORT: Duration = Duration::from_millis(10);
 
 impl StartGate {
@@ -33,7 +33,8 @@ impl StartGate {
         self.wait(None);
     }
 
-    /// As [`StartGate::stop`]. A worker that waits for longer than 10 ms returns its cached memory, and waits on.
+    /// Like [`StartGate::stop`]. A worker that waits for longer than 10 ms returns its cached memory by `give_back`, if
+    /// there is one, and waits on.
     pub fn stop_and(&self, give_back: Option<&GiveBack>) {
         self.wait(give_back);
         self.wait(give_back);
@@ -62,7 +63,7 @@ impl StartGate {
     }
 }
 
-/// Makes the marks while the workers wait at the gate. Its calls must match the workers' stops one by one.
+/// Makes the marks while the workers wait at the gate. For each stop of the workers it must be called exactly once.
 pub struct Conductor<'a> {
     gate: &'a StartGate,
     stage: &'a mut dyn WorkloadStage,
@@ -76,7 +77,7 @@ impl Conductor<'_> {
         self.pause(|stage| stage.mark(moment, live_bytes()));
     }
 
-    /// Waits for the workers, sleeps, makes the mark, and lets them go: an idle process.
+    /// Waits for the workers, sleeps as an idle process, makes the mark, and lets the workers go.
     pub fn mark_after(&mut self, rest: Duration, moment: Moment, live_bytes: impl FnOnce() -> u64) {
         self.pause(|stage| {
             std::thread::sleep(rest);
@@ -84,7 +85,7 @@ impl Conductor<'_> {
         });
     }
 
-    /// Lets the workers meet without a mark: none continues before all have arrived.
+    /// Lets the workers meet without a mark, so that none continues before all have arrived.
     pub fn meet(&mut self) {
         self.pause(|_| ());
     }
@@ -118,7 +119,7 @@ pub fn crew<T>(
         for index in 0..threads {
             let (gate, worker) = (&gate, &worker);
             let work = move || {
-                gate.stop(); // none begins before all have arrived and the clock runs
+                gate.stop(); // no worker begins before all have arrived and the clock runs
                 worker(index, gate);
             };
             let started = std::thread::Builder::new().spawn_scoped(scope, work);
@@ -154,9 +155,9 @@ pub fn five_stops(
     })
 }
 
-/// As [`five_stops`], for a workload whose operations are whole lives: each object is built before the first stop, used
-/// before the second, and freed at the fourth. Returns the time of all three parts, without the pauses. `live_bytes` is
-/// the live memory when everything is built.
+/// Like [`five_stops`], for a workload whose operations are whole lives: each object is built before the first stop,
+/// used before the second, and freed before the fourth. Returns the time of all three parts, without the pauses.
+/// `live_bytes` is the live memory when everything is built.
 pub fn whole_lives(
     threads: usize,
     stage: &mut dyn WorkloadStage,
@@ -175,7 +176,7 @@ pub fn whole_lives(
     })
 }
 
-/// The part of worker `at` of `workers` in `whole`. No two parts differ by more than one.
+/// The share of worker `at` of `workers` in `whole`. No two shares differ by more than one.
 pub fn share(whole: usize, at: usize, workers: usize) -> usize {
     whole * (at + 1) / workers - whole * at / workers
 }

@@ -1,7 +1,7 @@
 //! `handoff`: producers allocate, consumers free, with bounded queues between them: xmalloc-test with bounded memory.
 //!
-//! Every block is freed by another thread than its producer. If an allocator returns freed blocks to the producer's
-//! arena, it needs time for this. If freed blocks stay with the consumer, it needs more memory.
+//! Every block is freed by another thread than its producer. An allocator that returns freed blocks to the producer's
+//! arena needs time for this. If freed blocks stay with the consumer, the allocator needs more memory.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +16,6 @@ use crate::workload::{Outcome, Setup, WAIT, Workload, WorkloadStage, parameter};
 use allocanary_facts::setting::SettingKind;
 use allocanary_sys::rng::Rng;
 
-/// The workload.
 pub const WORKLOAD: Workload = Workload {
     name: "handoff",
     about: "producers allocate, consumers free, through bounded queues; threads are used in pairs",
@@ -34,12 +33,12 @@ pub const WORKLOAD: Workload = Workload {
 
 const COUNT: SettingKind = SettingKind::Number { min: 1, max: 1_000_000_000 };
 
-/// One in this many operations is timed: its allocation, the producer's part.
+/// One in this many operations is timed. The producer times its allocation.
 const TIMED_EVERY: u32 = 8;
 
 /// A block's size: 16 B to 8 KiB.
 const SIZE: (usize, usize) = (16, 9);
-/// Memory for one block, with its entry in a queue and one more word.
+/// The bytes of one block, with its entry in a queue and one more word.
 const BLOCK: usize = mean_size(SIZE.0, SIZE.1) + size_of::<TaggedBlock>() + size_of::<usize>();
 
 /// One producer's queue to its consumer. A single thread uses both ends.
@@ -79,8 +78,8 @@ fn run(setup: &Setup, stage: &mut dyn WorkloadStage) -> Result<Outcome, String> 
 
     let worker = |worker: usize, gate: &StartGate| {
         let pair = &queues[(worker / 2) % pairs];
-        // A single thread produces and consumes in turn. The last of an odd number of threads has no partner and is
-        // idle.
+        // If there is a single thread, it produces and consumes in turn. The last of an odd number of threads has no
+        // partner and is idle.
         let rests = setup.threads > 1 && worker / 2 == pairs;
         let produces = !rests && worker.is_multiple_of(2);
         let consumes = !rests && (!worker.is_multiple_of(2) || setup.threads == 1);

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use crate::workload::Timer;
 
-/// A thread's stopwatch. Its 64 laps are on the thread's stack, and the shared timer's lock is taken once for all of
+/// A thread's stopwatch. It keeps 64 durations on the thread's stack, and takes the shared timer's lock once for all of
 /// them.
 pub struct Laps<'a> {
     timer: &'a dyn Timer,
@@ -14,7 +14,7 @@ pub struct Laps<'a> {
     filled: usize,
 }
 
-/// Ignores durations.
+/// A timer that ignores durations.
 pub struct Nobody;
 
 impl Timer for Nobody {
@@ -22,7 +22,7 @@ impl Timer for Nobody {
 }
 
 impl<'a> Laps<'a> {
-    /// A stopwatch without a reader: building the live set is not measured.
+    /// A stopwatch whose durations nobody reads, because building the live set is not measured.
     pub fn unheard() -> Laps<'static> {
         Laps::new(&Nobody, u32::MAX)
     }
@@ -32,7 +32,7 @@ impl<'a> Laps<'a> {
         Laps { timer, every, until_next: 0, laps: [0; 64], filled: 0 }
     }
 
-    /// Runs `operation`, and times it if it is its turn.
+    /// Runs `operation`, and times it if its turn has come.
     #[inline]
     pub fn time<T>(&mut self, operation: impl FnOnce() -> T) -> T {
         if self.until_next > 0 {

@@ -1,8 +1,8 @@
-//! `list`: a linked list of small nodes is built, walked and freed. Each node is a separate allocation, or all are from
-//! one arena.
+//! `list`: builds, walks and frees a linked list of small nodes. Each node is a separate allocation, or all nodes are
+//! in one arena.
 //!
-//! Dgraph's demo: nodes of 16 bytes, each appended at the tail. It shows the cost of one allocation for each node, and
-//! the remaining cost with an arena.
+//! This is Dgraph's demo, with nodes of 16 bytes that are each appended at the tail. It shows the cost of one
+//! allocation for each node, and the remaining cost with an arena.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -15,7 +15,6 @@ use crate::workload::{Outcome, Setup, WAIT, Workload, WorkloadStage, parameter};
 use allocanary::arena::Arena;
 use allocanary_facts::setting::SettingKind;
 
-/// The workload.
 pub const WORKLOAD: Workload = Workload {
     name: "list",
     about: "each thread builds, walks and frees a linked list of nodes of 16 bytes",
@@ -98,7 +97,8 @@ fn boxed(nodes: u64, laps: &mut Laps, gate: &StartGate) -> (u64, u64) {
     }
     gate.stop(); // peak
     gate.stop(); // idle
-    // One by one: the default drop of a list is recursive, and 2 million frames do not fit on any stack.
+    // The nodes are freed one by one, because the default drop of a list is recursive: 2 million frames do not fit on
+    // any stack.
     while let Some(node) = root {
         root = node.next;
     }

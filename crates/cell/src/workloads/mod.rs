@@ -20,7 +20,7 @@ mod wakes;
 use crate::workload::Workload;
 use allocanary_rows::description::WorkloadDescription;
 
-/// Every workload; the first is the default.
+/// Every workload. The first one is the default.
 pub const ALL: &[&Workload] = &[
     &server::WORKLOAD,
     &handoff::WORKLOAD,
@@ -36,12 +36,11 @@ pub const ALL: &[&Workload] = &[
     &replay::WORKLOAD,
 ];
 
-/// What the command is told of each.
+/// The description of each workload for the command.
 pub fn described() -> Vec<WorkloadDescription> {
     ALL.iter().map(|workload| workload.description()).collect()
 }
 
-/// Their names.
 pub fn names() -> Vec<&'static str> {
     ALL.iter().map(|workload| workload.name).collect()
 }

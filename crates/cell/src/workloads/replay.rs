@@ -1,7 +1,7 @@
-//! `replay`: a program's recorded allocations, with this cell's allocator.
+//! `replay`: executes a program's recorded allocations with this cell's allocator.
 //!
-//! The operations and the table of blocks are in memory that the kernel does not count as RssAnon, so `anonymous_bytes`
-//! is the figure to read. See [`allocanary_trace::replay`].
+//! The operations and the table of blocks are in memory that RssAnon does not count, so `anonymous_bytes` is the figure
+//! to read. See [`allocanary_trace::replay`].
 
 use std::fs::File;
 use std::path::Path;
@@ -13,7 +13,6 @@ use allocanary_trace::format::Marks;
 use allocanary_trace::prepare::open_elsewhere;
 use allocanary_trace::replay::{self, Global, Noted, Pool, ReplayMoment, ReplayOptions, ReplayStop};
 
-/// The workload.
 pub const WORKLOAD: Workload = Workload {
     name: "replay",
     about: "a recorded trace of `allocanary record`; its own threads, whatever --threads says",
@@ -55,7 +54,7 @@ pub const WORKLOAD: Workload = Workload {
     run,
 };
 
-/// The value of the parameter if the user names no file.
+/// The value of a parameter if the user names no file.
 const NOTHING: &str = "none";
 const BLOCKS_AT: &[std::borrow::Cow<'static, str>] =
     &[std::borrow::Cow::Borrowed("idle"), std::borrow::Cow::Borrowed("peak")];
@@ -121,7 +120,7 @@ fn run(setup: &Setup, stage: &mut dyn WorkloadStage) -> Result<Outcome, String> 
     Ok(Outcome { operations: done.operations, active: done.active, timed_every: 1, verified: done.verified })
 }
 
-/// The file to which the addresses of blocks are written, and the moment.
+/// The file to which the addresses of blocks are written, and the moment at which this happens.
 struct Blocks {
     file: File,
     at: ReplayMoment,

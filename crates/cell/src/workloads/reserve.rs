@@ -1,9 +1,9 @@
-//! `reserve`: memory that is allocated and touched only in part, or not at all. It shows the cost of address space
-//! without memory.
+//! `reserve`: allocates memory and touches only a part of it, or nothing. It shows the cost of address space without
+//! memory.
 //!
-//! After the experiment in Twitch's article on its ballast: untouched 100 MiB are in VSZ and not in RSS, and if half of
-//! them are touched, half of them are resident. This depends on the allocator: how much it takes from the system at a
-//! time, whether it writes to it, and whether huge pages round up the touched part.
+//! The experiment is from Twitch's article on its ballast: 100 MiB that are untouched count in VSZ and not in RSS. If
+//! half of them are touched, half of them are resident. This depends on the allocator: how much it takes from the
+//! system at a time, whether it writes to it, and whether huge pages round up the touched part.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,7 +15,6 @@ use allocanary_facts::setting::SettingKind;
 use allocanary_sys::rng::Rng;
 use allocanary_text::units::Bytes;
 
-/// The workload.
 pub const WORKLOAD: Workload = Workload {
     name: "reserve",
     about: "asks for one large block a thread and touches a part of it: address space, resident memory, faults",
@@ -42,7 +41,8 @@ fn run(setup: &Setup, stage: &mut dyn WorkloadStage) -> Result<Outcome, String> 
     let touched = (mine as u128 * percent as u128 / 100) as usize;
     room::check((touched * setup.threads * 8) as u64, "parameters `size` and `touched`")?;
     let verified = AtomicU64::new(0);
-    // Allocated before any thread waits at the gate, so that a failed allocation is an answer and not a panic.
+    // The blocks are allocated before any thread waits at the gate, so that a failed allocation is an answer and not a
+    // panic.
     let mut blocks: Vec<Vec<u64>> = Vec::with_capacity(setup.threads);
     for _ in 0..setup.threads {
         let mut block = Vec::new();
@@ -57,7 +57,7 @@ fn run(setup: &Setup, stage: &mut dyn WorkloadStage) -> Result<Outcome, String> 
         let mut laps = Laps::new(setup.timer, 1);
         let mut block = blocks[worker].lock().unwrap().take().expect("each worker has a block of its own");
         gate.stop(); // filled: everything is allocated, nothing is touched
-        laps.time(|| block.resize(touched, tag)); // does not move: the capacity is reserved
+        laps.time(|| block.resize(touched, tag)); // the block does not move, because the capacity is reserved
         gate.stop(); // peak
         gate.stop(); // idle
         assert!(block.iter().all(|word| *word == tag), "a block of {} bytes was overwritten", mine * 8);

@@ -1,14 +1,15 @@
 //! `server`: a small service on a large host, after the one whose memory depended on its host's CPU cores in 2018.
 //!
-//! The live set belongs to the process and has the same size for every number of threads. So idle memory that grows
-//! with the threads comes only from the allocator. The burst causes this growth: it reaches all workers, each worker
-//! answers it with separate memory, and the memory that it then frees stays in that thread's cache and arena, where
-//! other threads cannot use it.
+//! The live set belongs to the process and has the same size for every number of threads. So if idle memory grows with
+//! the threads, only the allocator can be the reason. The burst causes this growth. It reaches all workers, and each
+//! worker answers it with separate memory. The memory that a worker then frees stays in that thread's cache and arena,
+//! where other threads cannot use it.
 //!
-//! Of the workers in a burst, `at_once` have their memory at the same time, as if they shared that many cores or
+//! Only `at_once` of the workers in a burst have their memory at the same time, as if they shared that many cores or
 //! connections. Without this bound the program itself would need memory in proportion to the threads, and no allocator
 //! could do better (tried: one arena for all then keeps as much as one arena for each). The burst's memory is mostly
-//! bodies larger than the limit of thread caches. With only small objects, the caches hide the effect of the arenas.
+//! bodies larger than the limit of thread caches. With only small objects, the caches would hide the effect of the
+//! arenas.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,7 +26,6 @@ use allocanary::give_back_in_wait;
 use allocanary_facts::setting::SettingKind;
 use allocanary_sys::rng::Rng;
 
-/// The workload.
 pub const WORKLOAD: Workload = Workload {
     name: "server",
     about: "a small service: requests, shared state of one size, bursts that reach all threads, rest",
@@ -70,9 +70,9 @@ const COUNT: SettingKind = SettingKind::Number { min: 0, max: 1_000_000_000 };
 
 /// An object's size: 16 B to 32 KiB.
 const OBJECT: (usize, usize) = (16, 11);
-/// Objects that a request allocates as well as its page.
+/// The number of objects that a request allocates in addition to its page.
 const OBJECTS: usize = 12;
-/// Slots of the shared state that a request replaces.
+/// The number of slots of the shared state that a request replaces.
 const REPLACED: usize = 4;
 /// One in this many objects is freed by another thread.
 const HANDED_OVER: usize = 10;
@@ -80,9 +80,9 @@ const HANDED_OVER: usize = 10;
 /// The state that all workers share.
 struct Service {
     state: Vec<Mutex<Option<TaggedBlock>>>,
-    /// One mailbox for each worker, with blocks from others that it must free.
+    /// One mailbox for each worker. It has blocks of other workers that this worker must free.
     mailboxes: Vec<Mutex<Vec<TaggedBlock>>>,
-    /// Live bytes of the workers, without state and mailboxes.
+    /// Live bytes of the workers, without those in the state and in mailboxes.
     held: AtomicU64,
     /// How many more workers may allocate a burst's memory now.
     permits: (Mutex<usize>, Condvar),
@@ -101,7 +101,7 @@ impl Service {
         self.verified.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Frees a block as the service does. One in ten goes to another worker, which frees it.
+    /// Frees a block as the service does: it gives one block in ten to another worker, which frees it.
     fn pass_or_free(&self, block: TaggedBlock, worker: usize, rng: &mut Rng) {
         if rng.below(HANDED_OVER) > 0 {
             return self.free(block);
@@ -196,9 +196,9 @@ impl<'a> Burst<'a> {
 fn most(setup: &Setup) -> Result<usize, String> {
     let (threads, page, burst) = (setup.threads, setup.number("page")?, setup.number("burst")?);
     let serving = threads.min(setup.number("requests")?);
-    // A growing page exists twice while it moves: with its old size and with its new size.
+    // A growing page exists twice while it moves, with its old size and with its new size.
     let requests = serving * (2 * page + OBJECTS * mean_size(OBJECT.0, OBJECT.1));
-    // The last body, of up to two pages, exceeds the wanted size. There is a last burst even if `bursts` is 0.
+    // The last body, of up to two pages, exceeds the wanted size. Even if `bursts` is 0, there is one burst at the end.
     let taken = burst + 2 * page;
     let bursts = threads.min(setup.number("at_once")?) * taken;
     let mail = threads * (taken / HANDED_OVER);
@@ -212,7 +212,8 @@ fn run(setup: &Setup, stage: &mut dyn WorkloadStage) -> Result<Outcome, String> 
     let threads = setup.threads;
     room::check_mixed(most(setup)? as u64, "parameters `live`, `burst`, `at_once` and `page`")?;
 
-    // The sizes of the state's slots follow from the seed, so the live set is the same to the byte for each T.
+    // The sizes of the state's slots follow from the seed, so the live set has the same number of bytes for each number
+    // of threads.
     let mut rng = Rng::part(setup.seed, 0);
     let mut sizes = Vec::new();
     let mut total = 0;
@@ -238,7 +239,7 @@ fn run(setup: &Setup, stage: &mut dyn WorkloadStage) -> Result<Outcome, String> 
         }
         gate.stop(); // filled
         for round in 0..=bursts {
-            // Worker i mod T serves request i of the whole run, and i determines the request.
+            // Worker i mod T serves request i of the whole run. The request depends only on i.
             let share = |round: usize| round * requests / (bursts + 1);
             for index in (share(round)..share(round + 1)).filter(|index| index % threads == worker) {
                 let mut rng = Rng::part(!setup.seed, index as u64);
@@ -255,7 +256,7 @@ fn run(setup: &Setup, stage: &mut dyn WorkloadStage) -> Result<Outcome, String> 
         let last = (worker < at_once).then(|| Burst::take(&service, burst, page_bytes, &mut rng));
         gate.stop(); // peak: `at_once` workers have a burst's memory
         last.into_iter().for_each(|burst| burst.free(worker, &mut rng));
-        gate.stop(); // all have passed on the blocks that others must free
+        gate.stop(); // all workers have passed on the blocks that others must free
         service.empty_mailbox(worker);
         gate.stop_and(give_back); // idle
         for slot in (worker..sizes.len()).step_by(threads) {
@@ -275,7 +276,7 @@ fn run(setup: &Setup, stage: &mut dyn WorkloadStage) -> Result<Outcome, String> 
             active += conductor.take_active();
             if round < bursts {
                 conductor.meet();
-                conductor.take_active(); // a burst is not a request: its time would grow with the threads
+                conductor.take_active(); // a burst is not a request, and its time would grow with the threads
             }
         }
         conductor.mark(Moment::Peak, || service.live_bytes());

@@ -7,13 +7,13 @@ use allocanary_sys::rng::Rng;
 #[inline]
 pub fn mixed_size(rng: &mut Rng, least: usize, doublings: usize) -> usize {
     let floor = least << rng.below(doublings);
-    // Not only powers of two: sizes between two classes show the cost of rounding up.
+    // The size is not only a power of two: sizes between two classes show the cost of rounding up.
     floor + rng.below(floor)
 }
 
-/// The mean of those sizes.
+/// The mean of the sizes that [`mixed_size`] draws.
 pub const fn mean_size(least: usize, doublings: usize) -> usize {
-    // The mean of the floors, and half a floor more.
+    // The mean of the floors times 1.5, because a size is on average half a floor above its floor.
     ((least << doublings) - least) / doublings * 3 / 2
 }
 

@@ -1,4 +1,4 @@
-//! `small`: each thread allocates and frees its own small blocks: the fast path, for throughput and latency.
+//! `small`: each thread allocates and frees its own small blocks. It measures throughput and latency of the fast path.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,7 +11,6 @@ use crate::workload::{Outcome, Setup, WAIT, Workload, WorkloadStage, parameter};
 use allocanary_facts::setting::SettingKind;
 use allocanary_sys::rng::Rng;
 
-/// The workload.
 pub const WORKLOAD: Workload = Workload {
     name: "small",
     about: "each thread allocates and frees small blocks of its own: throughput and latency",
@@ -34,7 +33,7 @@ const TIMED_EVERY: u32 = 64;
 
 /// A block's size: 16 B to 512 B.
 const SIZE: (usize, usize) = (16, 5);
-/// Memory for one block, with its entry in the list.
+/// The bytes of one block, with its entry in the list.
 const BLOCK: usize = mean_size(SIZE.0, SIZE.1) + size_of::<TaggedBlock>();
 
 fn object(rng: &mut Rng) -> TaggedBlock {
@@ -61,7 +60,7 @@ fn run(setup: &Setup, stage: &mut dyn WorkloadStage) -> Result<Outcome, String> 
         stop(&blocks); // filled
         for _ in 0..share {
             let slot = rng.below(mine);
-            // The free and the check belong to the operation: data that are not read are not used.
+            // The operation includes the check and the free, because data that nobody reads are not in use.
             laps.time(|| std::mem::replace(&mut blocks[slot], object(&mut rng)).check_and_free());
         }
         stop(&blocks); // peak

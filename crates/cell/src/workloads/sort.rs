@@ -1,7 +1,7 @@
 //! `sort`: records of 16 bytes are appended, sorted by their key, read in order and freed, in four ways.
 //!
-//! Dgraph's buffer compared with plain nodes. Each record is a separate allocation or in an arena, and a vector of
-//! references is sorted; or all records are in a sort buffer, in memory or in a mapped file.
+//! It compares Dgraph's buffer with plain nodes. In two ways each record is a separate allocation or in an arena, and a
+//! vector of references is sorted. In the other two, all records are in a sort buffer, in memory or in a mapped file.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -20,7 +20,6 @@ use allocanary_facts::setting::SettingKind;
 use allocanary_sys::rng::Rng;
 use allocanary_sys::sys;
 
-/// The workload.
 pub const WORKLOAD: Workload = Workload {
     name: "sort",
     about: "each thread appends records of 16 bytes, sorts them by their key, reads and frees them",
@@ -47,7 +46,8 @@ const COUNT: SettingKind = SettingKind::Number { min: 1, max: 1_000_000_000 };
 /// One in this many appends is timed, because reading the clock costs more than the operation.
 const TIMED_EVERY: u32 = 64;
 
-/// Ordered by the key. The value is its position in the input, whose order a stable sort keeps.
+/// A record, ordered by its key and then by its value. The value is the record's position in the input, so a stable
+/// sort keeps this order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Record {
     key: u64,
@@ -70,7 +70,7 @@ impl Record {
         Record { key: half(0), value: half(8) }
     }
 
-    /// The contribution of a record to the checksum.
+    /// The part of a record in the checksum.
     fn check(self) -> u64 {
         self.key.rotate_left(17) ^ self.value
     }
@@ -87,7 +87,7 @@ struct Task<'a> {
 }
 
 impl Task<'_> {
-    /// Makes the records and appends each, until one is refused. It always stops at the gate.
+    /// Makes the records and appends each, until one is refused. In any case it stops at the gate.
     fn append<E: Display>(&mut self, mut append: impl FnMut(Record) -> Result<(), E>) -> Result<(), String> {
         let mut appended = Ok(());
         for value in 0..self.records {
@@ -102,7 +102,8 @@ impl Task<'_> {
         appended
     }
 
-    /// Reads the sorted records, then stops and is idle. Panics if a record is out of order, lost or changed.
+    /// Reads the sorted records, stops, and waits through the idle time. Panics if a record is out of order, lost or
+    /// changed.
     fn read(&self, records: impl Iterator<Item = Record>) {
         let (mut last, mut count, mut sum) = (None, 0, 0_u64);
         for record in records {
@@ -116,17 +117,17 @@ impl Task<'_> {
     }
 }
 
-/// The maximum memory of all threads, in bytes. They reach it while they sort.
+/// The maximum memory of all threads, in bytes. The threads reach it while they sort.
 struct Most {
     blocks: usize,
-    /// In files on a memory file system. The kernel can reclaim the pages of other files.
+    /// Bytes in files on a memory file system. The kernel can reclaim the pages of other files.
     files: usize,
 }
 
 impl Most {
     fn of(setup: &Setup, records: usize, folder: &Path) -> Result<Self, String> {
-        // Sorting references needs half of their size in addition. Sorting a buffer needs a second buffer, and in each
-        // thread the numbers of a run, 16 bytes for each record.
+        // To sort references needs half of their size in addition. To sort a buffer needs a second buffer and, in each
+        // thread, the numbers of a run: 16 bytes for each record.
         const RUN: usize = 8 << 20;
         let each_thread = |most: usize| setup.threads * most.min(records.div_ceil(setup.threads) * RECORD_BYTES);
         // A file grows by its own length, so up to half of it may be unused.
@@ -141,8 +142,8 @@ impl Most {
     }
 }
 
-/// Appends the records, sorts and reads them, with one stop after appending and two after reading. If something is
-/// refused, it returns after the first stop.
+/// Appends the records, sorts and reads them, with one stop after appending and two after reading. If appending fails,
+/// it returns after the first stop.
 type Life = fn(&mut Task) -> Result<(), String>;
 
 fn run(setup: &Setup, stage: &mut dyn WorkloadStage) -> Result<Outcome, String> {
@@ -158,7 +159,8 @@ fn run(setup: &Setup, stage: &mut dyn WorkloadStage) -> Result<Outcome, String> 
     let Most { blocks, files } = Most::of(setup, records, &folder)?;
     room::check_blocks_and_files(blocks as u64, files as u64, "parameter `records`")?;
     if setup.word("variant")? == "mapped" {
-        // The smallest file, to report a folder that does not allow files before threads wait for each other.
+        // This makes the smallest file before threads wait for each other, to report a folder that does not allow
+        // files.
         let tried = buffer(&folder, MAPPED).push(&[0; RECORD_BYTES]);
         tried.map_err(|refused| format!("parameter `folder`: {refused}"))?;
     }

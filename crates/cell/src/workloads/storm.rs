@@ -1,14 +1,14 @@
-//! `storm`: an API's front end under bursts of twenty times its load: Twitch's "refresh storm", whose 99th percentile a
-//! ballast cut by 45 %. There the cause was a garbage collector; here it is memory that was returned to the kernel and
-//! is needed again.
+//! `storm`: an API's front end under bursts of twenty times its load. The model is Twitch's "refresh storm", whose 99th
+//! percentile a ballast cut by 45 %. There the cause was a garbage collector. Here it is memory that was returned to
+//! the kernel and is needed again.
 //!
 //! A request allocates a few buffers, keeps them while others are served, and frees them. At normal load a few requests
-//! are in flight. A burst has twenty times as many for a moment. Then follows an idle time in which the allocator may
-//! return memory. Only a burst's requests are timed: each from its first buffer to its last, and the end of the request
-//! that it displaces, without the time for which it is only kept.
+//! are in flight. A burst has twenty times as many for a moment. Then comes an idle time in which the allocator may
+//! return memory. Only a burst's requests are timed. The time of a request is from its first buffer to its last, plus
+//! the end of the request that it displaces. It does not include the time for which the request only keeps its buffers.
 //!
-//! `ballast` keeps this many freed bytes ([`Ballast::keep`]) from before the first burst until the end. The gain in
-//! faults and latency can be compared with the cost in memory at each idle mark.
+//! With `ballast`, this many freed bytes stay in memory ([`Ballast::keep`]) from before the first burst until the end.
+//! The gain in faults and latency can be compared with the cost in memory at each idle mark.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,7 +25,6 @@ use allocanary_facts::setting::SettingKind;
 use allocanary_sys::rng::Rng;
 use allocanary_text::units::Bytes;
 
-/// The workload.
 pub const WORKLOAD: Workload = Workload {
     name: "storm",
     about: "an API's front end: normal load, bursts of 20 times as many requests in flight, rests",
@@ -67,7 +66,7 @@ const IN_FLIGHT: SettingKind = SettingKind::Number { min: 1, max: 1_000_000 };
 /// Every burst has a mark, in addition to `start`, `filled`, `peak`, `released` and `purged`.
 const MOST_BURSTS: i64 = MOST_MARKS as i64 - 5;
 
-/// Buffers of a request: 3 to 6.
+/// The number of buffers of a request: 3 to 6.
 const BUFFERS: (usize, usize) = (3, 6);
 /// A buffer's size: 1 KiB to 256 KiB.
 const BUFFER: (usize, usize) = (1 << 10, 8);
@@ -127,8 +126,8 @@ fn run(setup: &Setup, stage: &mut dyn WorkloadStage) -> Result<Outcome, String> 
         return Err(format!("parameter `load`: wanted at most `in_flight`, {in_flight}, found {load}"));
     }
     let threads = setup.threads;
-    // The maximum in flight of a worker: not more than its requests. If there are more workers than requests in flight,
-    // the workers without a part still take turns at their requests.
+    // The maximum number of requests in flight of a worker is at most the number of its requests. If there are more
+    // workers than requests in flight, the workers without a share still take turns at their requests.
     let most = |worker: usize| {
         let mine = |whole: usize| share(whole, worker, threads);
         mine(in_flight).max(1).min(mine(steady).min(mine(load).max(1)) + mine(requests))
@@ -184,7 +183,7 @@ fn run(setup: &Setup, stage: &mut dyn WorkloadStage) -> Result<Outcome, String> 
         let mut active = Duration::ZERO;
         for burst in 0..bursts {
             conductor.meet();
-            conductor.take_active(); // normal load is not what is measured
+            conductor.take_active(); // the time of the normal load is not measured
             match burst {
                 0 => conductor.mark(Moment::Peak, live_bytes),
                 _ => conductor.meet(),

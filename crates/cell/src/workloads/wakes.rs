@@ -16,7 +16,6 @@ use allocanary::{give_back, give_back_in_wait};
 use allocanary_facts::setting::SettingKind;
 use allocanary_sys::rng::Rng;
 
-/// The workload.
 pub const WORKLOAD: Workload = Workload {
     name: "wakes",
     about: "threads that wake, allocate a little and wait again: what giving memory back costs",
@@ -50,7 +49,7 @@ const SOME_TIME: SettingKind = SettingKind::Time { min: 1, max: 1_000_000 };
 /// A block's size: 16 B to 32 KiB.
 const SIZE: (usize, usize) = (16, 11);
 
-/// The work of one wake: blocks with this many bytes in total, all alive at once.
+/// The work of one wake: it allocates blocks with this many bytes in total, all alive at once.
 fn wake(bytes: usize, blocks: &mut Vec<TaggedBlock>, rng: &mut Rng) {
     let mut left = bytes;
     while left > 0 {
