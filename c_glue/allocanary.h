@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 /*
- The value in `AllocanaryStatistics` of what this allocator does not report.
+ The value of a field of `AllocanaryStatistics` that this allocator does not report.
  */
 #define ALLOCANARY_UNKNOWN UINT64_MAX
 
@@ -101,7 +101,7 @@ typedef enum {
 } AllocanaryPages;
 
 /*
- Where the memory is, of all threads together. A value that this allocator does not report is `ALLOCANARY_UNKNOWN`.
+ Where the memory of all threads together is. A field that this allocator does not report is `ALLOCANARY_UNKNOWN`.
  */
 typedef struct {
   /*
@@ -209,9 +209,9 @@ AllocanaryCode allocanary_metrics(char *text, size_t size, size_t *length);
  The code is `ALLOCANARY_CODE_UNSUPPORTED` if no budget is on. `ALLOCANARY_MEMORY_BUDGET=container`, or a size such as `1GiB`, in the
  environment turns it on.
 
- `callback` is called in a thread that allocates, before the allocation is made, and perhaps in two threads at once. It may
- allocate and free; that causes no further call in this thread. It must not wait for a lock that a thread may hold while it
- allocates. It must not throw, and must not leave by longjmp.
+ `callback` is called in a thread that allocates, before the allocation is made, and perhaps in two threads at once. It may allocate and
+ free. Its allocations cause no further call in this thread. It must not wait for a lock that a thread may hold while it allocates. It
+ must not throw, and must not leave by longjmp.
 
  # Safety
 
@@ -220,9 +220,9 @@ AllocanaryCode allocanary_metrics(char *text, size_t size, size_t *length);
 AllocanaryCode allocanary_on_pressure(void (*callback)(int32_t level, void *data), void *data);
 
 /*
- Begins to sample the blocks of this library, for the life of the process: one byte in `mean` bytes that are allocated from now on, on
- average. 524288 is usual; it may be from 1024 on. Does nothing if the profile is on. `ALLOCANARY_PROFILE=512KiB` in the environment
- turns it on before the first allocation.
+ Begins to sample the blocks of this library, for the life of the process. From now on, one byte in `mean` of the allocated bytes is
+ sampled on average. 524288 is usual, and 1024 is the minimum. Does nothing if the profile is on. `ALLOCANARY_PROFILE=512KiB` in the
+ environment turns it on before the first allocation.
 
  Only blocks of `allocanary_calloc` and of Rust code are sampled. For C's own malloc start the program with LD_PRELOAD of `allocanary
  preload profile`. `allocanary who PID` reads either.
@@ -230,16 +230,16 @@ AllocanaryCode allocanary_on_pressure(void (*callback)(int32_t level, void *data
 AllocanaryCode allocanary_profile(uint64_t mean);
 
 /*
- No block is sampled from now on: call it before this process gives itself a filter of system calls (seccomp) that may not allow `openat`
- of `/proc/self/maps` and `process_vm_readv` of itself. `allocanary who PID` still reads the profile. It may wait for seconds for
- `allocanary_write_pprof` of another thread, which is refused from now on.
+ Ends sampling for good. Call it before this process gives itself a filter of system calls (seccomp) that may forbid `openat` of
+ `/proc/self/maps` or `process_vm_readv` of itself. `allocanary who PID` still reads the profile, but `allocanary_write_pprof` fails from
+ now on. If another thread is in that function, this call waits for it, perhaps for seconds.
  */
 AllocanaryCode allocanary_profile_before_filter(void);
 
 /*
- Writes the profile to an open file, pipe or socket, compressed by gzip: what a service answers to `GET /debug/pprof/heap`. `go tool
- pprof` and others read that. It may take up to seconds, and longer while nobody reads, also if the descriptor does not wait (O_NONBLOCK).
- The descriptor stays open.
+ Writes the profile to an open file, pipe or socket, compressed by gzip. A service can answer `GET /debug/pprof/heap` with it. `go tool
+ pprof` and others read this format. The call may take seconds, and longer while nobody reads, even if the descriptor is non-blocking
+ (O_NONBLOCK). The descriptor stays open.
 
  The code is `ALLOCANARY_CODE_REFUSED` if the profile is off, if the descriptor cannot be written to, or if nobody has read for 30
  seconds. A pipe or a socket that nobody reads any more is such an error, and raises no SIGPIPE.
@@ -254,7 +254,7 @@ AllocanaryCode allocanary_write_pprof(int descriptor);
 AllocanaryCode allocanary_service(uint32_t threads, uint32_t requests);
 
 /*
- Writes to `statistics` where the memory is. Costs microseconds. With glibc it locks each arena in turn.
+ Writes to `statistics` where the memory is. The call takes microseconds. With glibc it locks each arena in turn.
 
  # Safety
 
@@ -319,7 +319,7 @@ AllocanaryCode allocanary_flush_thread_cache(void);
 AllocanaryCode allocanary_set_decay(int32_t pages, int64_t milliseconds);
 
 /*
- Writes to `milliseconds` the time that `allocanary_set_decay` sets.
+ Writes to `milliseconds` the decay time that `allocanary_set_decay` sets.
 
  # Safety
 

@@ -1,4 +1,4 @@
-/* The canary under a main function in C. It is linked as in 2018, when the service thereby got the system's malloc. */
+/* The canary under a main function in C. It is linked as in 2018, when this gave the service the system's malloc. */
 
 /* Runs until SIGTERM or SIGINT, and returns the exit code. */
 int kube_canary(int argc, const char *const *argv);

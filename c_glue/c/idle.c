@@ -1,5 +1,5 @@
-/* A pool of threads in C that give their memory back before a long wait. Each waits for 100 ms first, so a busy thread never
-   pays for it. In: the number of threads, the milliseconds of load; ALLOCANARY_THREADS_GIVE_BACK=false turns the hook off. Out:
+/* A pool of threads in C that give their memory back before a long wait. Each waits for 100 ms first, so a busy thread does
+   not pay for this. In: the number of threads, the milliseconds of load; ALLOCANARY_THREADS_GIVE_BACK=false turns the hook off. Out:
    requests per second, and resident MiB when idle. */
 #include <pthread.h>
 #include <stdbool.h>
@@ -16,7 +16,7 @@ static unsigned waiting; /* requests that no thread has taken */
 static unsigned long served;
 static bool load_goes_on = true;
 
-/* Some 128 KiB in blocks of 16 bytes to 32 KiB, written and freed. */
+/* Allocates some 128 KiB in blocks of 16 bytes to 32 KiB, writes to them and frees them. */
 static void request(unsigned *seed) {
     void *blocks[64];
     int count = 0;

@@ -1,4 +1,4 @@
-/* A C program whose work is done by a service in Rust, and what that costs.
+/* A C program whose work a service in Rust does. It shows the cost of this.
    In: a label, the number of threads, the number of requests for each. Out: one row of the table. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* A C program that only uses malloc, linked with a shared-heap variant and `-Wl,-u,allocanary_variant`. It calls
-   nothing of the library, so this option brings in the library's object, and with it the hook that sets the number of
-   arenas before `main`. Out: the maximum of jemalloc's arenas. */
+   nothing of the library. So this option makes the linker take the library's object, and with it the hook that sets the
+   number of arenas before `main`. Out: the maximum of jemalloc's arenas. */
 #include <stdio.h>
 #include <stdlib.h>
 

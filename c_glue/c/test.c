@@ -2,7 +2,7 @@
    failed.
 
    `arenas`, `check` and `metrics` print what the library reports, for test.sh, which sets the environment. `pressure`
-   needs ALLOCANARY_MEMORY_BUDGET=64MiB. `profile` writes one to standard output. `valgrind` has all tests except those that
+   needs ALLOCANARY_MEMORY_BUDGET=64MiB. `profile` writes a profile to standard output. `valgrind` has all tests except those that
    cannot pass under valgrind. `checked` is for a checked build of the library. */
 #include <pthread.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 
 #include "allocanary.h"
 
-/* A function of mimalloc: whether a pointer is in its heap. Weak, because the other variants do not have it. */
+/* A function of mimalloc: whether a pointer is in its heap. It is weak, because the other variants do not have it. */
 extern bool mi_is_in_heap_region(const void *pointer) __attribute__((weak));
 
 static int failures = 0;
@@ -55,7 +55,7 @@ static bool is_silent(void) {
 #endif
 }
 
-/* Whether the call purged memory. Another C library's malloc must return that it cannot. */
+/* Whether the call purged memory. The malloc of another C library must answer that it cannot. */
 static bool purges(AllocanaryCode said) {
     return said == (is_silent() ? ALLOCANARY_CODE_UNSUPPORTED : ALLOCANARY_CODE_OK);
 }
@@ -66,8 +66,8 @@ static AllocanaryStatistics statistics(void) {
     return found;
 }
 
-/* Checks a tuning call that only jemalloc supports. The others must return an error that names them, and not
-   silently do nothing. */
+/* Checks a tuning call that only jemalloc supports. The other allocators must return an error that names
+   them, and not silently do nothing. */
 static bool only_jemalloc(AllocanaryCode code) {
     char words[256];
     if (is_variant("jemalloc")) {
@@ -167,7 +167,7 @@ static void texts(void) {
     }
 }
 
-/* The calls of a program's function for the memory budget. */
+/* Counts the calls of the program's function for the memory budget. */
 typedef struct {
     unsigned levels; /* one bit for each */
     unsigned calls, within;
@@ -335,7 +335,7 @@ static void checked(void) {
     EXPECT(allocanary_requested_bytes() == before);
 }
 
-/* Holds a large block while the profile is written to standard output. It is off before. */
+/* Holds a large block while the profile is written to standard output. The profile is off at first. */
 static void profile(void) {
     EXPECT_CODE(REFUSED, allocanary_write_pprof(1));
     EXPECT_CODE(REFUSED, allocanary_profile(1));

@@ -1,9 +1,9 @@
-// A Go program whose work is done by a service in Rust, through cgo.
+// A Go program whose work a service in Rust does, through cgo.
 // In: a label, the number of threads, the number of requests for each; or `stats`. Out: one row of the table, or
 // statistics in words.
 //
-// Go has its own memory. The library counts and tunes the memory of the Rust code, and in the shared-heap variants that
-// of C.
+// Go manages its own memory. The library counts and tunes the memory of the Rust code, and in the shared-heap variants
+// also that of C.
 package main
 
 // The library itself is in CGO_LDFLAGS, which names the variant's archive (see the Makefile).
@@ -20,8 +20,8 @@ import (
 	"unsafe"
 )
 
-// done is nil, or the message of the library's last error. The goroutine must still be on the thread of the call,
-// because the message belongs to the thread: main locks its thread.
+// done is nil, or the message of the library's last error. The message belongs to the thread of the failed call, and
+// the goroutine must still be on this thread. So main locks its thread.
 func done(code C.AllocanaryCode) error {
 	if code == C.ALLOCANARY_CODE_OK {
 		return nil
@@ -55,7 +55,7 @@ func number(at int, otherwise int) (int, error) {
 	return strconv.Atoi(os.Args[at])
 }
 
-// row runs the service and prints what was resident before, after, and after a purge.
+// row runs the service. It prints the resident memory before, after, and after a purge.
 func row() error {
 	threads, err := number(2, 32)
 	if err != nil {
@@ -96,7 +96,7 @@ func row() error {
 	return nil
 }
 
-// describe prints the metrics page while a block is held. It checks that the block is counted, and that a wrong
+// describe prints the metrics page while it holds a block. It checks that the block is counted, and that a wrong
 // argument is reported.
 func describe() error {
 	block := C.allocanary_calloc(1000, 1000)

@@ -1,5 +1,5 @@
-//! The border to C. In: what our code makes of a call, including a panic. Out: a code, the text of the last error,
-//! texts in the caller's buffers.
+//! The border to C. In: the results of our code, including panics. Out: a code, the text of the last error, and texts
+//! in the caller's buffers.
 //!
 //! Nothing here allocates, because an error must be reported even if memory is short, and while a thread ends.
 
@@ -42,7 +42,7 @@ pub enum AllocanaryCode {
 /// A code that is not `Ok`, and its message.
 pub type Problem<'a> = (AllocanaryCode, fmt::Arguments<'a>);
 
-/// Runs `work` and returns its code. A panic becomes a code, too.
+/// Runs `work` and returns its code. A panic becomes a code too.
 pub fn guard(work: impl FnOnce() -> AllocanaryCode) -> AllocanaryCode {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(code) => code,
@@ -65,7 +65,7 @@ pub fn problem((code, words): Problem) -> AllocanaryCode {
     LAST.with_borrow_mut(|last| {
         last.text.fill(0);
         let mut text = Text::new(&mut last.text);
-        // A text that is too long is cut. That is not an error.
+        // A text that is too long is cut, which is not an error.
         let _ = text.write_fmt(words);
     });
     code
@@ -82,7 +82,7 @@ pub fn tuned(result: tuning::Result<()>) -> AllocanaryCode {
     problem((code, format_args!("{error}")))
 }
 
-/// The problem of a null pointer named `name`.
+/// Reports that the pointer named `name` is null.
 pub fn null(name: &str) -> AllocanaryCode {
     problem((AllocanaryCode::Null, format_args!("{name} is null")))
 }
@@ -115,17 +115,17 @@ pub unsafe extern "C" fn allocanary_last_error(text: *mut c_char, size: usize) -
     })
 }
 
-/// The caller's buffer, filled with zeros; `None` if it is null although it has a size.
+/// The caller's buffer, filled with zeros; `None` if the pointer is null although the size is not 0.
 ///
 /// # Safety
 ///
-/// `text` is null or points to `size` bytes that only this call uses as long as the slice is used.
+/// `text` is null or points to `size` bytes. Nothing else uses these bytes while the slice exists.
 pub unsafe fn buffer<'a>(text: *mut c_char, size: usize) -> Option<&'a mut [u8]> {
     match (text.is_null(), size) {
         (_, 0) => Some(&mut []),
         (true, _) => None,
         (false, _) => {
-            // Filled with zeros first, because C's memory may never have been written.
+            // C's memory may never have been written, so it is filled with zeros first.
             // SAFETY: the caller promises it.
             unsafe { text.write_bytes(0, size) };
             // SAFETY: as above; the bytes are initialised now.
@@ -157,7 +157,7 @@ impl<'a> Text<'a> {
 impl Write for Text<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let room = self.buffer.len().saturating_sub(1) - self.filled;
-        // After the first cut nothing more is written: a later piece that fits would be in the wrong place.
+        // After the first cut nothing more is written, because a later piece that fits would be in the wrong place.
         let mut fits = if self.is_cut() { 0 } else { text.len().min(room) };
         while !text.is_char_boundary(fits) {
             fits -= 1;

@@ -1,4 +1,5 @@
-//! A descriptor of a C program. In: bytes. Out: all of them written, or an error, and never a signal.
+//! Writes to a descriptor of a C program. In: bytes. Out: all of them are written, or there is an error, but never a
+//! signal.
 
 use std::ffi::c_int;
 use std::fs::File;
@@ -8,12 +9,12 @@ use std::os::fd::FromRawFd;
 
 use allocanary_sys::sys::without_write_signals;
 
-/// How long nobody may read what is written.
+/// The longest wait for somebody who reads from the descriptor, in milliseconds.
 const PATIENCE_MS: c_int = 30_000;
 
-/// Writes all bytes. Waits where the descriptor does not (O_NONBLOCK). It stays open.
+/// Writes all bytes, and waits even if the descriptor is non-blocking (O_NONBLOCK). The descriptor stays open.
 pub fn write_all(descriptor: c_int, bytes: &[u8]) -> Result<()> {
-    // SAFETY: it is not closed here. A descriptor that is not open is an error of `write`.
+    // SAFETY: the descriptor is not closed here. If it is not open, `write` returns an error.
     let mut file = ManuallyDrop::new(unsafe { File::from_raw_fd(descriptor) });
     without_write_signals(|| {
         let mut rest = bytes;
@@ -30,7 +31,7 @@ pub fn write_all(descriptor: c_int, bytes: &[u8]) -> Result<()> {
     })
 }
 
-/// Waits until the descriptor takes bytes, or has an error that the next write tells.
+/// Waits until the descriptor takes bytes, or has an error, which the next write returns.
 fn wait(descriptor: c_int) -> Result<()> {
     let mut one = libc::pollfd { fd: descriptor, events: libc::POLLOUT, revents: 0 };
     // SAFETY: one entry, which is ours.

@@ -1,4 +1,4 @@
-//! Memory for C, counted. In: sizes and pointers. Out: blocks from this library's allocator.
+//! Counted memory for C. In: sizes and pointers. Out: blocks from this library's allocator.
 //!
 //! A small head in front of each block keeps its size, because Rust's allocators need the size when the block is freed.
 //! So a block must be freed by `allocanary_free`, never by C's `free`. A block of C's `malloc` must never be freed by
@@ -34,7 +34,7 @@ pub extern "C" fn allocanary_calloc(count: usize, size: usize) -> *mut c_void {
         if head.is_null() {
             return problem((AllocanaryCode::Refused, format_args!("no memory for {bytes} bytes")));
         }
-        // SAFETY: the head is within the block and aligned; so is what follows it.
+        // SAFETY: the head is within the block and aligned, and so is the memory after it.
         block = unsafe {
             head.cast::<usize>().write(bytes);
             head.add(HEAD).cast::<c_void>()
@@ -79,8 +79,8 @@ pub extern "C" fn allocanary_requested_bytes() -> usize {
     IN_USE.load(Ordering::Relaxed)
 }
 
-/// The list of blocks of a checked build. It is for tests: it keeps every address that it ever saw, and a child that is
-/// forked while another thread uses it would wait for ever.
+/// The list of blocks of a checked build. It is for tests: it keeps the address of every block that ever was, and a
+/// child that is forked while another thread uses it would wait for ever.
 #[cfg(any(debug_assertions, feature = "checked"))]
 mod checked {
     use std::collections::BTreeMap;

@@ -1,11 +1,11 @@
 //! allocanary for programs in C and Go. In: calls of `allocanary.h`. Out: an error code for each, never a panic.
 //!
-//! A feature chooses the variant: exactly one. Linking the library sets its allocator up before `main`. The number of
-//! arenas follows the processors that the container gives, and the environment takes precedence. In the shared variants
-//! C's own `malloc` is the same heap. In the others C keeps its own heap, and only this library's memory is in the
-//! allocator's.
+//! Exactly one feature must be on, and chooses the variant. To link the library is enough: it sets its allocator up before `main`. The
+//! number of arenas follows the processors that the container gives, and the environment takes precedence. In the shared variants C's own
+//! `malloc` is the same heap. In the other variants C keeps its own heap, and only this library's memory is in the allocator's.
 //!
-//! A memory budget is off by default. `ALLOCANARY_MEMORY_BUDGET` turns it on. So is the profile: `ALLOCANARY_PROFILE`, or a call.
+//! A memory budget is off by default, and `ALLOCANARY_MEMORY_BUDGET` turns it on. The profile is off too, and `ALLOCANARY_PROFILE` or a
+//! call turns it on.
 
 mod border;
 mod descriptor;
@@ -21,7 +21,7 @@ use std::ffi::{CStr, c_char};
 
 #[cfg(all(feature = "system", target_env = "gnu"))]
 allocanary::install!(system, arena_max = auto, memory_budget = off, profile = off);
-// Another C library's malloc has no arenas to limit.
+// The malloc of another C library has no arenas that could be limited.
 #[cfg(all(feature = "system", not(target_env = "gnu")))]
 allocanary::install!(system, memory_budget = off, profile = off);
 #[cfg(feature = "jemalloc")]

@@ -1,5 +1,5 @@
-//! The metrics page, for C, under the names of `allocanary::metrics`. In: the statistics. Out: text in Prometheus' format,
-//! in the buffer of the caller.
+//! The metrics page for C, with the names of `allocanary::metrics`. In: the statistics. Out: text in Prometheus' format, in the caller's
+//! buffer.
 
 use std::ffi::c_char;
 use std::fmt::Write;
@@ -70,8 +70,8 @@ pub unsafe extern "C" fn allocanary_metrics(text: *mut c_char, size: usize, leng
     })
 }
 
-/// The resident memory of the process, a series for each part that the kernel tells apart. The heap is not divided: it is in
-/// `unknown`.
+/// Writes the resident memory of the process, one series for each part that the kernel counts separately. The heap is not analysed, so it
+/// is in `unknown`.
 fn write_resident(page: &mut Text, allocator: &str) {
     let Ok(status) = ProcStatus::own() else { return };
     let parts = [("files", status.files), ("shared", status.shared), ("unknown", status.anonymous)];

@@ -1,4 +1,4 @@
-//! The memory budget, for C. In: a function of the program. Out: a code. The function is called with each new level.
+//! The memory budget, for C. In: a function of the program. Out: a code. The budget calls the function for each new level.
 //!
 //! A budget is off in this library by default. `ALLOCANARY_MEMORY_BUDGET=container` or `=1GiB` turns it on before the first
 //! allocation.
@@ -32,7 +32,7 @@ unsafe impl Send for Data {}
 unsafe impl Sync for Data {}
 
 impl Data {
-    /// Takes it by value, so that a closure captures the whole value and not only the pointer in it.
+    /// The method takes `self` by value, so that a closure captures the whole value and not only the pointer in it.
     fn pointer(self) -> *mut c_void {
         self.0
     }
@@ -42,9 +42,9 @@ impl Data {
 /// The code is `ALLOCANARY_CODE_UNSUPPORTED` if no budget is on. `ALLOCANARY_MEMORY_BUDGET=container`, or a size such as `1GiB`, in the
 /// environment turns it on.
 ///
-/// `callback` is called in a thread that allocates, before the allocation is made, and perhaps in two threads at once. It may
-/// allocate and free; that causes no further call in this thread. It must not wait for a lock that a thread may hold while it
-/// allocates. It must not throw, and must not leave by longjmp.
+/// `callback` is called in a thread that allocates, before the allocation is made, and perhaps in two threads at once. It may allocate and
+/// free. Its allocations cause no further call in this thread. It must not wait for a lock that a thread may hold while it allocates. It
+/// must not throw, and must not leave by longjmp.
 ///
 /// # Safety
 ///
@@ -62,7 +62,7 @@ pub unsafe extern "C" fn allocanary_on_pressure(
     })
 }
 
-/// A level that only a later version of the library has, and not this header, becomes the level below `Last`.
+/// The number of a level in the header. A level that only a later version of the library has counts as the level below `Last`.
 fn number(level: Level) -> i32 {
     let level = match level {
         Level::Calm => AllocanaryLevel::Calm,

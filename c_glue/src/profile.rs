@@ -1,4 +1,4 @@
-//! The profile, for C. In: a mean distance, a file descriptor. Out: a code; which call sites hold the heap, in the format of pprof.
+//! The profile, for C. In: a mean distance, a file descriptor. Out: a code, and the call sites that hold the heap, in the format of pprof.
 
 use std::ffi::c_int;
 
@@ -7,9 +7,9 @@ use allocanary::profile;
 use crate::border::{AllocanaryCode, guard, problem, tuned};
 use crate::descriptor::write_all;
 
-/// Begins to sample the blocks of this library, for the life of the process: one byte in `mean` bytes that are allocated from now on, on
-/// average. 524288 is usual; it may be from 1024 on. Does nothing if the profile is on. `ALLOCANARY_PROFILE=512KiB` in the environment
-/// turns it on before the first allocation.
+/// Begins to sample the blocks of this library, for the life of the process. From now on, one byte in `mean` of the allocated bytes is
+/// sampled on average. 524288 is usual, and 1024 is the minimum. Does nothing if the profile is on. `ALLOCANARY_PROFILE=512KiB` in the
+/// environment turns it on before the first allocation.
 ///
 /// Only blocks of `allocanary_calloc` and of Rust code are sampled. For C's own malloc start the program with LD_PRELOAD of `allocanary
 /// preload profile`. `allocanary who PID` reads either.
@@ -18,9 +18,9 @@ pub extern "C" fn allocanary_profile(mean: u64) -> AllocanaryCode {
     guard(|| tuned(profile::turn_on(mean)))
 }
 
-/// No block is sampled from now on: call it before this process gives itself a filter of system calls (seccomp) that may not allow `openat`
-/// of `/proc/self/maps` and `process_vm_readv` of itself. `allocanary who PID` still reads the profile. It may wait for seconds for
-/// `allocanary_write_pprof` of another thread, which is refused from now on.
+/// Ends sampling for good. Call it before this process gives itself a filter of system calls (seccomp) that may forbid `openat` of
+/// `/proc/self/maps` or `process_vm_readv` of itself. `allocanary who PID` still reads the profile, but `allocanary_write_pprof` fails from
+/// now on. If another thread is in that function, this call waits for it, perhaps for seconds.
 #[unsafe(no_mangle)]
 pub extern "C" fn allocanary_profile_before_filter() -> AllocanaryCode {
     guard(|| {
@@ -29,9 +29,9 @@ pub extern "C" fn allocanary_profile_before_filter() -> AllocanaryCode {
     })
 }
 
-/// Writes the profile to an open file, pipe or socket, compressed by gzip: what a service answers to `GET /debug/pprof/heap`. `go tool
-/// pprof` and others read that. It may take up to seconds, and longer while nobody reads, also if the descriptor does not wait (O_NONBLOCK).
-/// The descriptor stays open.
+/// Writes the profile to an open file, pipe or socket, compressed by gzip. A service can answer `GET /debug/pprof/heap` with it. `go tool
+/// pprof` and others read this format. The call may take seconds, and longer while nobody reads, even if the descriptor is non-blocking
+/// (O_NONBLOCK). The descriptor stays open.
 ///
 /// The code is `ALLOCANARY_CODE_REFUSED` if the profile is off, if the descriptor cannot be written to, or if nobody has read for 30
 /// seconds. A pipe or a socket that nobody reads any more is such an error, and raises no SIGPIPE.

@@ -1,8 +1,8 @@
-//! A small service: threads that build pages of text, keep the last few, and check what they kept.
-//! In: the number of threads, the number of requests for each. Out: whether every byte was as it had been written.
+//! A small service: threads that build pages of text, keep the last few, and check the pages that they kept. In: the
+//! number of threads, the number of requests for each. Out: whether every byte is as it was written.
 //!
-//! It represents the part of a C program that is written in Rust. Its memory is this library's, so the variant decides
-//! what it costs.
+//! It represents the part of a C program that is written in Rust. It uses this library's memory, so its cost depends on
+//! the variant.
 
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -17,7 +17,7 @@ use crate::border::{AllocanaryCode, guard, problem};
 const MOST_THREADS: u32 = 1024;
 /// The number of pages that each thread keeps.
 const KEPT: usize = 48;
-/// The maximum of rows in a page, of some 40 bytes each.
+/// The maximum number of rows in a page. A row has some 40 bytes.
 const MOST_ROWS: usize = 400;
 
 /// A page, and the sum of its bytes when it was built.
@@ -55,7 +55,7 @@ pub extern "C" fn allocanary_service(threads: u32, requests: u32) -> AllocanaryC
             let words = format_args!("threads: wanted 1 to {MOST_THREADS}, found {threads}");
             return problem((AllocanaryCode::Argument, words));
         }
-        // Locked until all threads have started. If one cannot be started, the others must not wait for it.
+        // The gate is locked until all threads have started. If one cannot be started, the others must not wait for it.
         let gate = RwLock::new(false);
         let all_served = Barrier::new(threads as usize);
         scope(|scope| {
@@ -77,7 +77,7 @@ pub extern "C" fn allocanary_service(threads: u32, requests: u32) -> AllocanaryC
             }
             *may_start = true;
             drop(may_start);
-            // All threads are joined first. Then a panic of one continues in this thread, up to the guard.
+            // All threads are joined before a panic of one of them continues in this thread, up to the guard.
             let joined: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
             if joined.into_iter().all(|whole| whole.unwrap_or_else(|panic| resume_unwind(panic))) {
                 AllocanaryCode::Ok
@@ -88,7 +88,7 @@ pub extern "C" fn allocanary_service(threads: u32, requests: u32) -> AllocanaryC
     })
 }
 
-/// Answers one thread's requests. Returns whether all its pages were whole.
+/// Answers one thread's requests. Returns whether all pages of this thread were whole.
 fn serve(index: u32, requests: u32, all_served: &Barrier) -> bool {
     let served = catch_unwind(|| answer(index, requests));
     // No thread ends before all have their pages, because an allocator would give an ended thread's memory to the next

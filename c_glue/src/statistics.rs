@@ -1,4 +1,4 @@
-//! Where the memory is, for C. In: the allocator's counters and /proc. Out: one struct.
+//! The statistics of memory, for C. In: the allocator's counters and /proc. Out: one struct.
 
 use allocanary::tuning;
 use allocanary_sys::proc::ProcStatus;
@@ -7,10 +7,10 @@ use allocanary_sys::proc::smaps::MappingBytes;
 use crate::border::{AllocanaryCode, guard, null, tuned};
 use crate::heap::allocanary_requested_bytes;
 
-/// The value in `AllocanaryStatistics` of what this allocator does not report.
+/// The value of a field of `AllocanaryStatistics` that this allocator does not report.
 pub const ALLOCANARY_UNKNOWN: u64 = u64::MAX;
 
-/// Where the memory is, of all threads together. A value that this allocator does not report is `ALLOCANARY_UNKNOWN`.
+/// Where the memory of all threads together is. A field that this allocator does not report is `ALLOCANARY_UNKNOWN`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct AllocanaryStatistics {
@@ -38,7 +38,7 @@ pub struct AllocanaryStatistics {
     pub allocator_fragmentation_ratio: f64,
 }
 
-/// Writes to `statistics` where the memory is. Costs microseconds. With glibc it locks each arena in turn.
+/// Writes to `statistics` where the memory is. The call takes microseconds. With glibc it locks each arena in turn.
 ///
 /// # Safety
 ///
@@ -66,7 +66,7 @@ pub fn read() -> tuning::Result<AllocanaryStatistics> {
         allocator_metadata_bytes: known(counters.metadata),
         allocator_retained_bytes: known(counters.retained),
         allocator_arenas: known(counters.arenas),
-        // glibc's loader has the answer, and reading it starts a process: too expensive for statistics.
+        // Only glibc's loader has the answer. Reading it starts a process, which is too expensive for statistics.
         allocator_arenas_limit: if cfg!(feature = "system") {
             ALLOCANARY_UNKNOWN
         } else {
@@ -78,8 +78,8 @@ pub fn read() -> tuning::Result<AllocanaryStatistics> {
     })
 }
 
-/// Read from smaps_rollup, which is exact. If the kernel does not have it, from `status`, which may be wrong by some
-/// pages per processor.
+/// The resident memory from smaps_rollup, which is exact. If the kernel does not have this file, `status` is read,
+/// which may be wrong by some pages per processor.
 fn resident() -> Option<u64> {
     let rollup = MappingBytes::own().ok().and_then(|counts| counts.resident);
     rollup.or_else(|| ProcStatus::own().ok()?.resident)

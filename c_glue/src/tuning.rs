@@ -1,4 +1,4 @@
-//! Live tuning, for C. In: numbers and switches. Out: codes. The work is done by `allocanary::tuning`.
+//! Live tuning, for C. In: numbers and switches. Out: codes. `allocanary::tuning` does the work.
 
 use std::ffi::c_char;
 use std::fmt::Write;
@@ -117,7 +117,7 @@ pub extern "C" fn allocanary_set_decay(pages: i32, milliseconds: i64) -> Allocan
     })
 }
 
-/// Writes to `milliseconds` the time that `allocanary_set_decay` sets.
+/// Writes to `milliseconds` the decay time that `allocanary_set_decay` sets.
 ///
 /// # Safety
 ///

@@ -16,11 +16,11 @@ const _: () = assert!(
     "turn on one of the features system, jemalloc, mimalloc"
 );
 
-/// The exit code for a panic of the canary, which must not cross into C.
+/// The exit code after a panic of the canary. The panic must not cross into C.
 const PANIC: c_int = 101;
 
-/// Runs the canary until SIGTERM or SIGINT and returns its exit code: 0, 1 if the system refuses something, 2 if the
-/// command line is invalid, 101 for a panic.
+/// Runs the canary until SIGTERM or SIGINT. Returns its exit code: 0, or 1 if the system refuses something, 2 if the
+/// command line is invalid, 101 after a panic.
 ///
 /// # Safety
 /// `argv` has `argc` pointers to texts that end with a zero byte and do not change during the call.

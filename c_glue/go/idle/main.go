@@ -1,6 +1,6 @@
-// Goroutines that call C and keep a thread each, as cgo calls with a state do. Their threads' memory in C goes back before a
-// long wait. In: the number of goroutines; ALLOCANARY_THREADS_GIVE_BACK=false turns the hook off. Out: requests per second, and
-// resident MiB when idle.
+// Goroutines that call C and keep a thread each, as cgo calls with a state do. Each gives its thread's memory in C back before a long wait.
+// In: the number of goroutines; ALLOCANARY_THREADS_GIVE_BACK=false turns the hook off. Out: requests per second, and resident MiB when
+// idle.
 package main
 
 // #cgo CFLAGS: -I${SRCDIR}/../..
@@ -33,7 +33,7 @@ import (
 
 const load = time.Second
 
-// next waits twice: first for 100 ms. Then it gives the thread's memory back, and waits until a request comes.
+// next waits for a request, at first for 100 ms. Then it gives the thread's memory back, and waits until a request comes.
 func next(requests <-chan uint32) (uint32, bool) {
 	short := time.NewTimer(100 * time.Millisecond)
 	defer short.Stop()

@@ -1,7 +1,7 @@
 //! Writes the library's header. In: the sources and cbindgen.toml of the folder above. Out: the header, on stdout.
 //!
-//! It reads the sources and not the package. Reading the package would run `cargo metadata`, which needs the sources of
-//! every crate for every system.
+//! It reads the sources and not the package: to read the package, cbindgen would run `cargo metadata`, which needs the
+//! sources of every crate for every system.
 
 use std::path::Path;
 
