@@ -1,9 +1,9 @@
-//! The cost of one allocation and its free. In: the three allocators' `GlobalAlloc`, called directly. Out: time of a
-//! pair of calls with the memory touched between them, by size class and thread count.
+//! The cost of one allocation and its free. In: the three allocators' `GlobalAlloc`, called directly. Out: the time of
+//! a pair of calls with a write to the memory between them, by size class and thread count.
 //!
 //! All three are linked into this binary. For time this is fine: each call goes to one allocator, and the others do
 //! nothing. For memory it would be wrong: jemalloc and mimalloc initialise themselves at load, so each figure would
-//! contain the others. Memory is measured by cells, see `rss_vs_threads`.
+//! contain the others. Cells measure memory, see `rss_vs_threads`.
 
 use std::alloc::{GlobalAlloc, Layout, System, handle_alloc_error};
 use std::hint::black_box;
@@ -43,7 +43,7 @@ fn timed(allocator: &(impl GlobalAlloc + Sync), layout: Layout, threads: usize, 
     thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
-                pairs(allocator, layout, 1); // the thread's heap and cache are made before the clock starts
+                pairs(allocator, layout, 1); // makes the thread's heap and cache before the clock starts
                 gate.wait();
                 pairs(allocator, layout, times);
                 gate.wait();

@@ -1,10 +1,9 @@
 //! The cost of a blob's tree in time, bytes and allocations. In: blobs of five sizes whose byte `i` is `i mod 256`, as
 //! in Dolt's own benchmark. Out: medians of three builders, taken in turns in one run, next to Dolt's published figures.
 //!
-//! `naive` makes its builder for every blob, `reuse` keeps it but makes a buffer for every node, `ours` keeps all. SHA-512
-//! is the floor: `hash` hashes the same messages and does nothing else. Dolt's benchmark hashes every node twice, once for
-//! its store to check it. Time is the processor time of the process, so it does not contain other processes' work; the
-//! only thread never waits.
+//! `naive` makes its builder for every blob, `reuse` keeps it but makes a buffer for every node, `ours` keeps all. SHA-512 is the lower
+//! bound: `hash` hashes the same messages and does nothing else. Dolt's benchmark hashes every node twice, once for its store, which checks
+//! it. Time is the processor time of the process, so it does not contain other processes' work. The only thread never waits.
 //!
 //! `cargo bench --bench blob`
 
@@ -20,8 +19,8 @@ use allocanary_sys::sys::usage;
 #[global_allocator]
 static GLOBAL: Counting<System> = Counting::new(System);
 
-/// Size, and Dolt's published bytes and allocations per blob: before its repair, after it, and at today's head with the
-/// time that it takes on two cores.
+/// For each size, Dolt's published bytes and allocations per blob: before its repair, after it, and at today's head, with the head's time
+/// on two cores.
 const DOLTS: [(usize, Option<[&str; 3]>); 5] = [
     (1000, Some(["460,464 B/17", "2,608 B/8", "2,848 B/13, 6.5 us"])),
     (10_000, Some(["923,121 B/50", "17,560 B/24", "29,448 B/48, 50 us"])),
@@ -64,7 +63,7 @@ fn main() {
         let mut times = [const { Vec::new() }; VARIANTS.len()];
         for round in 0..ROUNDS {
             for place in 0..VARIANTS.len() {
-                let variant = (place + round) % VARIANTS.len(); // none is always first
+                let variant = (place + round) % VARIANTS.len(); // so that no variant is always first
                 let before = usage();
                 for _ in 0..blobs {
                     assert_eq!(blob(variant), root);
@@ -76,7 +75,7 @@ fn main() {
         }
         for (variant, name) in VARIANTS.iter().enumerate() {
             times[variant].sort_by(f64::total_cmp);
-            let (_, counts) = count(|| blob(variant)); // warm by now
+            let (_, counts) = count(|| blob(variant)); // its buffers exist by now
             let dolt = dolts.and_then(|published| published.get(variant).copied()).unwrap_or("");
             let dolt = match (variant, dolt) {
                 (_, "") => String::new(),

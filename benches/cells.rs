@@ -1,9 +1,9 @@
 //! The cost of the pipeline itself. In: the cells and the command of this build. Out: a table of targets and measured
-//! figures: a cell's memory at start against a hello-world program, its wall time outside the worker, the time and the
-//! memory of `report`.
+//! figures: a cell's memory at start compared with a hello-world program, its wall time outside the worker, the time
+//! and the memory of `report`.
 //!
-//! It prints and asserts nothing: on a busy machine a missed target is not a failure. Each figure is a median of fresh
-//! processes. Processes that are compared run in turns, so that a slow machine affects both.
+//! It prints figures and asserts nothing: on a busy machine a missed target is not a failure. Each figure is a median
+//! of fresh processes. Processes that are compared run in turns, so that a slow machine affects both.
 
 #![allow(clippy::disallowed_methods)]
 
@@ -67,7 +67,7 @@ fn main() {
 
     let scratch = tempfile::tempdir().expect("a folder for temporary files");
     let real = sample(&roster, &cell("system", BTreeMap::new(), "server", 4));
-    // A study of many repeats, and a great study (or many hosts') of few.
+    // A study of many repeats, and a large study (or the studies of many hosts) of few.
     for (count, repeats) in [(100_000, 3_600), (100_000, 25), (10_000, 360), (10_000, 10)] {
         let rows = scratch.path().join("rows.jsonl");
         let bytes = write_rows(&rows, &real, count, repeats);
@@ -83,7 +83,7 @@ fn main() {
     println!("{table}");
 }
 
-/// Builds the hello-world programs with this bench's own profile and features. Gives their folder.
+/// Builds the hello-world programs with this bench's own profile and features. Returns their folder.
 fn build_hello(folder: &Path) -> PathBuf {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     allocanary_rows::provenance::built_from(allocanary_revision::built());
@@ -119,7 +119,7 @@ fn outside_us(sample: &Sample) -> Option<f64> {
     Some(sample.wall_us.saturating_sub(inside) as f64)
 }
 
-/// The medians of resident memory at start: of the cell, and of the program that does nothing.
+/// The median resident memory at start: that of the cell, and that of the program that does nothing.
 fn at_start(roster: &Roster, hello: &Path, cell: &Cell) -> (f64, f64) {
     let (description, _) = roster.get(&cell.allocator, None).expect("this build has a cell for each of its allocators");
     let mut environment: BTreeMap<String, String> =
@@ -139,8 +139,8 @@ fn at_start(roster: &Roster, hello: &Path, cell: &Cell) -> (f64, f64) {
     (median(&cells).unwrap_or(f64::NAN), median(&hellos).unwrap_or(f64::NAN))
 }
 
-/// Writes `count` rows like `real`: candidates at thread counts with so many repeats each, and readings that differ.
-/// Gives the size of the file.
+/// Writes `count` rows like `real`: candidates at thread counts with `repeats` repeats each, and readings that differ.
+/// Returns the size of the file.
 fn write_rows(path: &Path, real: &Sample, count: u32, repeats: u32) -> u64 {
     const CANDIDATES: u32 = 7;
     let mut out = BufWriter::new(fs::File::create(path).expect("a file in our own folder"));
@@ -164,13 +164,13 @@ fn write_rows(path: &Path, real: &Sample, count: u32, repeats: u32) -> u64 {
         out.write_all(b"\n").expect("room for the rows");
     }
     let file = out.into_inner().expect("room for the rows");
-    // Otherwise the rest would be written to the disk while the report is timed.
+    // Otherwise the rest would be written to the disk during the timed report.
     file.sync_all().expect("room for the rows");
     file.metadata().map_or(0, |meta| meta.len())
 }
 
-/// The median time of three unobserved reports, and the most resident memory (VmHWM) of one more, read while it ran.
-/// getrusage after its end would give this process's own value, which Linux carries over exec.
+/// The median time of three reports that nobody observes, and the peak resident memory (VmHWM) of one more, read while
+/// it runs. After its end, getrusage would give this process's own value, which Linux carries over exec.
 fn report(command: &Path, rows: &Path, format: &str) -> (Duration, u64) {
     let start = || {
         let mut report = Command::new(command);

@@ -1,12 +1,12 @@
-//! The cost of counting and leak sampling. In: an allocator without a wrapper and in each wrapper, called directly. The
-//! wrappers are `Counting`, the crates `stats_alloc` and `cap`, the least that any counter could do and, with the feature,
-//! `Leaks`. Out: the processor time of a pair of allocate and free, relative to no wrapper, by thread count; and
-//! instructions per pair, by callgrind.
+//! The cost of counting and leak sampling. In: an allocator without a wrapper and in each wrapper, called directly. The wrappers are
+//! `Counting`, the crates `stats_alloc` and `cap`, the least work that any counter could do and, with the feature, `Leaks`. Out: the
+//! processor time of a pair of allocate and free, relative to no wrapper, by thread count; and instructions per pair, as callgrind counts
+//! them.
 //!
 //! `cargo bench --bench counting --features leaks` (the instructions need valgrind)
 //!
-//! The wrappers take turns in rounds of a few milliseconds, and the ratio is taken within a round: a machine that
-//! is slow for a second is slow for all of them.
+//! The wrappers take turns in rounds of a few milliseconds, and the ratio is computed within a round. So a machine that is slow for a
+//! second is slow for all of them.
 
 use std::alloc::{GlobalAlloc, Layout, System, handle_alloc_error};
 use std::cell::Cell;
@@ -22,12 +22,12 @@ use allocanary_testing::callgrind;
 use cap::Cap;
 use stats_alloc::StatsAlloc;
 
-/// Four size classes by turns, as in `crates/allocanary/examples/pairs`, and one in 16 that is a page.
+/// Four size classes take turns, as in `crates/allocanary/examples/pairs`. One block in 16 is a page.
 const SIZES: [usize; 16] = [16, 64, 256, 1024, 16, 64, 256, 1024, 16, 64, 256, 1024, 16, 64, 256, 4096];
 const THREADS: [usize; 3] = [1, 2, 8];
 const ROUNDS: usize = 301;
 
-/// The timed work: the bare pair, which is the worst case, and pairs among live blocks.
+/// The timed work: the bare pair, which is the worst case, or pairs among live blocks.
 #[derive(Clone, Copy, Debug)]
 enum Calls {
     Pair,
@@ -35,7 +35,7 @@ enum Calls {
 }
 
 impl Calls {
-    /// The pairs of all threads together in a round.
+    /// The number of pairs of all threads together in a round.
     fn pairs(self) -> u64 {
         match self {
             Calls::Pair => 100_000,
@@ -44,13 +44,13 @@ impl Calls {
     }
 }
 
-/// The least work that counts allocations, frees and the bytes of both: an add for each, in memory whose address is
-/// known. There is no peak, and only the thread itself could read the counts.
+/// The least work that counts allocations, frees and the bytes of both: an add for each, in memory at a known address. It has no peak, and
+/// only the thread itself could read the counts.
 struct FourAdds<A>(A);
 
 thread_local!(static ADDED: [Cell<u64>; 4] = const { [const { Cell::new(0) }; 4] });
 
-// SAFETY: every call is handed on as it is.
+// SAFETY: every call is passed on unchanged.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for FourAdds<A> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -76,7 +76,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for FourAdds<A> {
     }
 }
 
-/// An allocator under test: timed with several threads, or under callgrind with this thread only.
+/// An allocator to measure: timed with several threads, or under callgrind with this thread only.
 struct Timed<'a> {
     name: &'static str,
     run: Box<dyn Fn(Calls, u64) + Sync + 'a>,
@@ -86,7 +86,7 @@ fn timed<'a>(name: &'static str, allocator: impl GlobalAlloc + Sync + 'a) -> Tim
     Timed { name, run: Box::new(move |shape, times| run(shape, &allocator, times)) }
 }
 
-/// The allocator without a wrapper, with which the others are compared, and in each wrapper.
+/// The allocator without a wrapper, to which the others are compared, and in each wrapper.
 fn wrapped<A: GlobalAlloc + Sync + 'static>(inner: fn() -> A) -> Vec<Timed<'static>> {
     vec![
         timed("bare", inner()),
@@ -96,7 +96,7 @@ fn wrapped<A: GlobalAlloc + Sync + 'static>(inner: fn() -> A) -> Vec<Timed<'stat
         timed("cap", Cap::new(inner(), usize::MAX)),
         #[cfg(feature = "leaks")]
         timed("Leaks", allocanary::Leaks::new(inner()).sampling(512 << 10)),
-        // One sample in a TiB means none: this is the cost of a call that is not sampled.
+        // One sample in a TiB means none, so this is the cost of a call that is not sampled.
         #[cfg(feature = "leaks")]
         timed("Leaks, between", allocanary::Leaks::new(inner()).sampling(1 << 40)),
     ]
@@ -141,14 +141,14 @@ fn main() {
     instructions();
 }
 
-/// Times all wrappers in turn, round by round; for each its cell of the table.
+/// Times all wrappers in turn, round by round. Returns a cell of the table for each wrapper.
 fn compare(all: &[Timed], shape: Calls, threads: usize) -> Vec<String> {
     let mut nanos: Vec<f64> = Vec::new();
     let mut ratios: Vec<Vec<f64>> = all.iter().map(|_| Vec::new()).collect();
     for round in 0..ROUNDS {
         let mut row = vec![0.0; all.len()];
         for turn in 0..all.len() {
-            // Another one begins in every round.
+            // Each round begins with another wrapper.
             let at = (turn + round) % all.len();
             row[at] = time(shape, &all[at], shape.pairs() / threads as u64, threads);
         }
@@ -170,8 +170,8 @@ fn quantile(values: &mut [f64], part: f64) -> f64 {
     values[((values.len() - 1) as f64 * part) as usize]
 }
 
-/// The processor time of a pair in nanoseconds, while `threads` threads do `times` pairs each. It is not wall time,
-/// because that would contain other programs' work. The cost of shared cache lines is part of the processor time.
+/// The processor time of a pair in nanoseconds, while `threads` threads do `times` pairs each. Wall time would contain other programs'
+/// work. The cost of shared cache lines is part of the processor time.
 fn time(shape: Calls, of: &Timed, times: u64, threads: usize) -> f64 {
     let gate = Barrier::new(threads);
     let timed = || {
@@ -181,8 +181,8 @@ fn time(shape: Calls, of: &Timed, times: u64, threads: usize) -> f64 {
         (of.run)(shape, times);
         processor_nanos() - started
     };
-    // New threads each time, even for one thread: the distance to the next sample belongs to the thread, and two
-    // samplers in one thread would share it.
+    // Each call starts new threads, even for one thread. The distance to the next sample belongs to the thread, and two samplers in one
+    // thread would share it.
     let nanos: u64 = thread::scope(|scope| {
         let threads: Vec<_> = (0..threads).map(|_| scope.spawn(timed)).collect();
         threads.into_iter().map(|thread| thread.join().expect("no thread panics")).sum()
@@ -204,7 +204,7 @@ fn run(shape: Calls, allocator: &impl GlobalAlloc, times: u64) {
     }
 }
 
-/// Allocates, writes a byte, frees; so many times. Not inlined, and of the same shape for each allocator.
+/// Allocates, writes a byte and frees, `times` times. It is not inlined, so that it has the same shape for each allocator.
 #[inline(never)]
 fn pairs(allocator: &impl GlobalAlloc, times: u64) {
     for pair in 0..times as usize {
@@ -214,7 +214,7 @@ fn pairs(allocator: &impl GlobalAlloc, times: u64) {
     }
 }
 
-/// The same with 256 blocks alive, of 16 bytes to 8 KiB, each replaced at random.
+/// Does the same with 256 blocks alive, of 16 bytes to 8 KiB, each replaced at random.
 #[inline(never)]
 fn window(allocator: &impl GlobalAlloc, times: u64) {
     let mut rng = Rng::new(1);
@@ -246,7 +246,7 @@ fn made(allocator: &impl GlobalAlloc, size: usize) -> (*mut u8, Layout) {
     (block, layout)
 }
 
-/// Instructions per pair: the same in every run.
+/// Prints the instructions per pair, which are the same in every run.
 fn instructions() {
     if !callgrind::is_here() {
         return;

@@ -1,9 +1,9 @@
-//! The cost of `tuning::thread_idle` if there is nothing to do. In: each allocator. Out: time of a call, and instructions as
+//! The cost of `tuning::thread_idle` if there is nothing to do. In: each allocator. Out: the time of a call, and its instructions as
 //! callgrind counts them.
 //!
 //! `cargo bench --bench idle` (the instructions need valgrind)
 //!
-//! A "quiet" thread has not allocated since its last call, a "busy" one has. Both call before `give_back_every_ms` are over.
+//! A "quiet" thread has not allocated since its last call, and a "busy" one has. Both call again before `give_back_every_ms` are over.
 
 use std::alloc::GlobalAlloc;
 use std::alloc::Layout;
@@ -19,14 +19,14 @@ use allocanary_testing::callgrind;
 const HOUR: Duration = Duration::from_secs(3600);
 const CASES: [(&str, bool); 2] = [("quiet", false), ("busy", true)];
 
-/// An allocator, and what a thread allocates and frees to be busy.
+/// Each allocator, and the calls by which a thread allocates and frees to be busy.
 fn all() -> [(&'static dyn Allocator, &'static dyn GlobalAlloc); 3] {
     [(&Jemalloc, &tikv_jemallocator::Jemalloc), (&System, &std::alloc::System), (&Mimalloc, &mimalloc::MiMalloc)]
 }
 
 fn traffic(allocator: &dyn GlobalAlloc) {
     let layout = Layout::new::<[u8; 1 << 17]>();
-    // SAFETY: the size is not 0, and the block goes back where it came from.
+    // SAFETY: the size is not 0, and the block goes back to its allocator.
     unsafe { allocator.dealloc(black_box(allocator.alloc(layout)), layout) };
 }
 

@@ -1,7 +1,7 @@
-//! The cost of `install!`, in instructions per pair of allocate and free: callgrind counts them, and the count is the same in every run
-//! (jemalloc's to a thousandth). In: the programs of `crates/allocanary/examples/pairs`. Out: a table; the ratio should be at most 1.001.
+//! The cost of `install!`, in instructions per pair of allocate and free. callgrind counts them, and the count is the same in every run
+//! (jemalloc's to a thousandth). In: the programs of `crates/allocanary/examples/pairs`. Out: a table. The ratio should be at most 1.001.
 //!
-//! `cargo bench --bench install` (needs valgrind). With `-- stats` also the cost of jemalloc's statistics, compared with the crate
+//! `cargo bench --bench install` (needs valgrind). With `-- stats` it also shows the cost of jemalloc's statistics, compared with the crate
 //! without them. This builds jemalloc once more, which takes minutes.
 
 use std::path::{Path, PathBuf};
@@ -39,7 +39,7 @@ fn main() {
     }
 }
 
-/// Instructions for a pair of allocate and free. The difference of two runs leaves out the cost of the process itself.
+/// Instructions per pair of allocate and free. The difference of two runs leaves out the cost of the process itself.
 fn per_pair(program: &Path) -> f64 {
     callgrind::each(FEW, MANY, |pairs| {
         let mut command = Command::new(program);
@@ -55,7 +55,7 @@ fn profile() -> PathBuf {
     profile.expect("target/<profile>/deps").to_path_buf()
 }
 
-/// Builds the programs into the folder of a profile; where they are.
+/// Builds the programs into the folder of a profile. Returns the folder of the programs.
 fn build(profile: &Path, programs: &[String], flags: &[&str]) -> PathBuf {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);

@@ -1,8 +1,8 @@
-//! The cost of reading the meters. In: each meter of the list, under the system's malloc; the other allocators'
-//! counters beside it. Out: time of one reading into slots that are there already.
+//! The cost of reading the meters. In: each meter of the list, under the system's malloc, and the counters of the other
+//! allocators. Out: the time of one reading into slots that exist already.
 //!
 //! All three allocators are linked here, which is fine for time and never for memory. The counters of jemalloc and
-//! mimalloc are those of an allocator that has hardly been used: with more arenas they cost more.
+//! mimalloc are those of an allocator that has hardly been used. With more arenas they cost more.
 
 use std::time::Duration;
 

@@ -1,10 +1,9 @@
 //! The cost of a preload. In: the programs of `crates/allocanary/examples/pairs`, and `tests/it/preloads_c/hello.c`. Out: two tables.
 //!
-//! - Memory of a small C program, KiB, medians of 101 runs: resident, and the part that is no file's. With
-//!   `preload-system` it is to have at most 300 KiB more than without.
-//! - Instructions per pair of malloc and free: callgrind counts them, and the count is the same in every run. For jemalloc
-//!   the ratio is to be at most 1.03. "direct" is a program that calls the allocator's own functions; for the system it
-//!   is C's malloc without a preload.
+//! - Memory of a small C program in KiB, as medians of 101 runs: the resident memory, and its part that no file backs. With
+//!   `preload-system` the program should have at most 300 KiB more than without it.
+//! - Instructions per pair of malloc and free. callgrind counts them, and the count is the same in every run. For jemalloc the ratio should
+//!   be at most 1.03. "direct" is a program that calls the allocator's own functions. For the system it is C's malloc without a preload.
 //!
 //! `cargo bench --bench preloads` (needs a C compiler, and valgrind for the second table)
 
@@ -31,7 +30,7 @@ fn main() {
     instructions();
 }
 
-/// Prints how much memory a small program has.
+/// Prints the memory of a small program.
 fn memory() {
     let folder = tempfile::tempdir().expect("a folder for the program");
     let hello = folder.path().join("hello");
@@ -50,7 +49,7 @@ fn memory() {
     }
 }
 
-/// What the program says of its memory.
+/// The medians of the figures that the program prints about its memory.
 fn medians(hello: &Path, preload: Option<&str>) -> [i64; 2] {
     let once = || -> Vec<i64> {
         let output =
@@ -66,7 +65,7 @@ fn medians(hello: &Path, preload: Option<&str>) -> [i64; 2] {
     })
 }
 
-/// Prints how many instructions a pair of malloc and free takes.
+/// Prints the instructions per pair of malloc and free.
 fn instructions() {
     if !callgrind::is_here() {
         return;
@@ -80,7 +79,7 @@ fn instructions() {
     }
 }
 
-/// Builds the programs with this bench's profile; where they are.
+/// Builds the programs with this bench's profile. Returns their folder.
 fn build() -> PathBuf {
     let this = std::env::current_exe().expect("a running program has a path");
     let profile =
@@ -99,7 +98,7 @@ fn build() -> PathBuf {
     profile.join("examples")
 }
 
-/// Instructions for a pair. The difference of two runs leaves out the cost of the process itself.
+/// Instructions per pair. The difference of two runs leaves out the cost of the process itself.
 fn per_pair(program: &Path, preload: Option<&str>) -> f64 {
     callgrind::each(FEW, MANY, |pairs| {
         let mut command = Command::new(program);

@@ -2,8 +2,8 @@
 //! In: the cells of this build. Out: bytes of resident memory when idle, by allocator and thread count.
 //!
 //! Each iteration is a fresh process: a cell that runs a shortened `server`, started as a study starts it. criterion
-//! prints `time:` whatever is measured; the unit next to the number is right. It also warns that the time is short,
-//! because each sample is one process, as intended.
+//! always prints `time:`, but the unit next to the number is right. It also warns that the time is short, because each
+//! sample is one process, as intended.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -26,7 +26,7 @@ impl Measurement for ResidentBytes {
     type Intermediate = ();
     type Value = u64;
 
-    // The measured bytes are of another process, so every bench returns its own figure with `iter_custom`.
+    // Another process has the measured bytes, so every bench returns its own figure with `iter_custom`.
     fn start(&self) {}
 
     fn end(&self, (): ()) -> u64 {
@@ -50,7 +50,7 @@ impl Measurement for ResidentBytes {
     }
 }
 
-/// KiB or MiB, one unit for all values that stand together.
+/// Shows KiB or MiB, with one unit for all values of a group.
 struct BinaryMultiples;
 
 impl ValueFormatter for BinaryMultiples {
@@ -69,7 +69,7 @@ impl ValueFormatter for BinaryMultiples {
     }
 }
 
-/// The resident memory, when idle, of one fresh process.
+/// The idle resident memory of one fresh process.
 fn resident(session: &Session, allocator: &str, threads: u32, repeat: u32) -> u64 {
     let job = Job::workload(WORKLOAD, threads);
     let cell = Cell { repeat, seed: u64::from(repeat), ..Cell::new(allocator, allocator, job) };
@@ -91,7 +91,7 @@ fn rss_vs_threads(criterion: &mut Criterion<ResidentBytes>) {
     let executor = Linked::new(&roster);
     let session = Session { executor: &executor, deadline, budget: None, interrupted: &never };
     let mut group = criterion.benchmark_group("rss_when_idle");
-    // One process for each sample: an average of several would hide the spread, from which the interval is computed.
+    // Each sample is one process. An average of several would hide the spread, from which the interval is computed.
     group.sampling_mode(SamplingMode::Flat);
     let mut repeat = 0;
     for allocator in ["system", "jemalloc", "mimalloc"] {

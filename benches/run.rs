@@ -3,7 +3,7 @@
 //!
 //! `cargo bench --bench run` (needs python3)
 //!
-//! Both take turns, and medians are compared: a busy machine makes both slower. The target is 1 %.
+//! Both take turns, and medians are compared, because a busy machine makes both slower. The target is 1 %.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -14,7 +14,7 @@ use allocanary_rows::sample::Sample;
 use allocanary_sys::sys;
 
 const ROUNDS: usize = 15;
-/// Lists and dictionaries that come and go.
+/// Makes lists and dictionaries, and drops them.
 const PROGRAM: &str = "import json\nfor turn in range(60):\n    d = {str(k): list(range(k % 50)) for k in range(4000)}\n    json.loads(json.dumps(d))\n";
 const PRELOAD: &str = env!("CARGO_BIN_EXE_preload-jemalloc");
 
@@ -47,7 +47,7 @@ fn program(command: &mut Command) -> &mut Command {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null())
 }
 
-/// The program alone.
+/// The processor time of the program with `LD_PRELOAD` only, in seconds.
 #[expect(clippy::zombie_processes, reason = "sys::reap waits for it, and brings its processor time")]
 fn seconds_bare() -> f64 {
     let mut command = Command::new("python3");
@@ -61,7 +61,7 @@ fn seconds_bare() -> f64 {
     }
 }
 
-/// The command with one repeat; its own time without its children's, for a second of wall time.
+/// Runs the command with one repeat. Returns its own processor time without its children's, per second of wall time.
 fn seconds_of_command(out: &Path) -> f64 {
     let mut command = Command::new(env!("CARGO_BIN_EXE_allocanary"));
     command.args(["run", "--candidates", "jemalloc", "--repeats", "1", "--out-dir"]).arg(out);
@@ -75,7 +75,7 @@ fn seconds_of_command(out: &Path) -> f64 {
     seconds / started.elapsed().as_secs_f64()
 }
 
-/// User and system time of a process that runs, without those of its children.
+/// User and system time of a running process, without those of its children.
 fn own_seconds(child: &Child) -> Option<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).ok()?;
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
@@ -84,7 +84,7 @@ fn own_seconds(child: &Child) -> Option<f64> {
     (ticks > 0.0).then_some(ticks / 100.0)
 }
 
-/// The program's time, from the row of a run.
+/// The processor time of the program, from the row of a run.
 fn watched(out: &Path) -> f64 {
     let rows = std::fs::read_to_string(out.join("samples.jsonl")).expect("a run has rows");
     let sample: Sample = serde_json::from_str(rows.lines().next().expect("a row")).expect("a row of this build");

@@ -1,7 +1,6 @@
-//! The cost of one scrape of the metrics page: reading the allocator and /proc, and writing the text. The target is 200
-//! microseconds without PSS, for any number of arenas. jemalloc adds up the statistics of each arena, so more arenas cost
-//! more: the lines "waiting" show how much. The pause before each scrape lets the thread that adds them up finish, as
-//! between the scrapes of a service.
+//! The cost of one scrape of the metrics page: reading the allocator and /proc, and writing the text. The target is 200 microseconds
+//! without PSS, for any number of arenas. jemalloc adds up the statistics of each arena, so more arenas cost more. The lines "waiting" show
+//! how much. The pause before each scrape lets the thread that adds them up finish, as between the scrapes of a service.
 //!
 //! `cargo bench --bench scrape --features prometheus`
 
@@ -15,7 +14,7 @@ use prometheus_client::registry::Registry;
 
 allocanary::install!(jemalloc, narenas = 256);
 
-/// Between scrapes: longer than jemalloc takes for 256 arenas.
+/// The pause before each scrape. It is longer than jemalloc takes for 256 arenas.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// A scrape while `threads` threads hold memory, so that there are as many arenas to read.
@@ -51,7 +50,7 @@ fn scrape(bencher: &mut Criterion, name: &str, threads: usize, collector: Alloca
 }
 
 fn scrapes(bencher: &mut Criterion) {
-    // Few arenas first: arenas stay once they are made, and all later scrapes must add them up.
+    // Few arenas come first, because arenas stay once they are made, and all later scrapes must add them up.
     for threads in [1, 4, 16, 64, 256] {
         scrape(bencher, &format!("scrape, threads and arenas: {threads}"), threads, AllocatorCollector::new());
         let waiting = AllocatorCollector::new().with_refresh(Duration::ZERO);

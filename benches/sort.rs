@@ -1,11 +1,9 @@
-//! The cost of appending, sorting and reading many records. In: nothing, or `--full`. Out: a table of seconds and
-//! memory.
+//! The cost of appending, sorting and reading many records. In: the option `--full`, or none. Out: a table of seconds and memory.
 //!
-//! Records of 16 bytes, a random key of 8 and a value of 8, as in the published run of Dgraph's buffer (20 million of
-//! them; 100 million with `--full`, which wants 3.2 GB of disk), sorted by the key on two threads; the file lies in
-//! `TMPDIR`, or in /var/tmp. Each line has medians of fresh processes that run in turns, since a peak is of a whole
-//! process. Processor time is next to wall time, which is longer on a busy machine. No time is asserted; the records that
-//! are read must be in order and complete.
+//! The records have 16 bytes, a random key of 8 and a value of 8, as in the published run of Dgraph's buffer. There are 20 million of them,
+//! or 100 million with `--full`, which wants 3.2 GB of disk. They are sorted by the key on two threads. The file is in `TMPDIR`, or in
+//! /var/tmp. Each line has medians of fresh processes that run in turns, because a peak is that of a whole process. Processor time is next
+//! to wall time, which is longer on a busy machine. No time is asserted, but the records that are read must be in order and complete.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -20,7 +18,7 @@ use allocanary_sys::sys::usage;
 use allocanary_text::units::Bytes;
 
 const ROUNDS: usize = 5;
-/// More than this goes to the file.
+/// A buffer with more bytes than this moves to the file.
 const MAP_AFTER: usize = 16 << 20;
 const COLUMNS: [&str; 7] = ["append s", "sort s", "iterate s", "all s", "all, CPU s", "peak RSS", "most anonymous"];
 
@@ -71,8 +69,7 @@ fn fresh(place: &str, by: &str, records: usize) -> Vec<f64> {
 fn one(place: &str, by: &str, records: u64) -> [f64; COLUMNS.len()] {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        // The kernel keeps a high-water mark of all resident memory, but not of its anonymous part, so this thread
-        // samples it.
+        // The kernel keeps the peak of all resident memory, but not of its anonymous part. So this thread samples that part.
         let watch = scope.spawn(|| {
             let mut most = 0;
             while !done.load(Ordering::Relaxed) {

@@ -1,10 +1,9 @@
-//! The cost of recording and of replaying. In: programs of this file that allocate, without and with the recorder. Out:
-//! processor time, instructions and bytes for an event; time of a replayed operation with an allocator that does next to
-//! nothing.
+//! The cost of recording and of replaying. In: programs of this file that allocate, without and with the recorder. Out: processor time,
+//! instructions and bytes per event; the time per replayed operation with an allocator that does next to nothing.
 //!
 //! `cargo bench --bench trace` (the instructions need valgrind)
 //!
-//! Bars: 20 ns an event, 4 bytes an event where frees stay on their thread, 5 where they cross, 6 ns an operation.
+//! Targets: 20 ns per event; 4 bytes per event if frees stay on their thread, 5 if they are on another one; 6 ns per operation.
 
 #![allow(clippy::disallowed_methods)]
 
@@ -27,10 +26,10 @@ use allocanary_trace::record::traces;
 use allocanary_trace::replay::{PreparedTrace, ReplayOptions, run};
 use tempfile::tempdir;
 
-/// A program: what it does, threads, calls of the malloc family of each thread, and an allocator that is preloaded.
+/// A program: its name, its threads, the calls of the malloc family of each thread, and an allocator that is preloaded.
 ///
-/// Blocks that pass between threads cost more with glibc than the recorder itself: both threads lock one arena, and any
-/// work between two calls changes how often one waits for the other. The preloads have no such lock.
+/// Blocks that pass between threads cost more with glibc than the recorder itself. Both threads lock one arena, and any work between two
+/// calls changes how often one waits for the other. The preloads have no such lock.
 struct Program {
     name: &'static str,
     threads: usize,
@@ -90,7 +89,7 @@ fn main() {
     replayed();
 }
 
-/// The program: calls of the allocator, half of them frees.
+/// Runs the program: calls of the allocator, half of them frees.
 fn play(program: &str, threads: usize, calls: u64) {
     if program == "handed over" {
         let (send, receive) = sync_channel::<Vec<Vec<u8>>>(16);
@@ -128,7 +127,7 @@ fn loops(program: &str, thread: usize, calls: u64) {
 }
 
 impl Program {
-    /// This file as the program, with the recorder or without, and the folder of its traces.
+    /// The command that runs this file as the program, with the recorder or without. `folder` is the folder of its traces.
     fn command(&self, calls: u64, folder: Option<&std::path::Path>) -> Command {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--program", self.name, &self.threads.to_string(), &calls.to_string()]);
@@ -141,20 +140,20 @@ impl Program {
         command
     }
 
-    /// The events of so many calls.
+    /// The number of events in this many calls.
     fn events(&self, calls: u64) -> f64 {
-        // One thread allocates what the other frees.
+        // One thread allocates the blocks that the other frees.
         if self.name == "handed over" { calls as f64 } else { (calls * self.threads as u64) as f64 }
     }
 
-    /// Processor time of the program; with the recorder, the header of its trace.
+    /// Processor time of the program and, with the recorder, the header of its trace.
     fn cpu(&self, recorded: bool) -> (Duration, Option<TraceHeader>) {
         let folder = tempdir().unwrap();
         let mut command = self.command(self.calls, recorded.then(|| folder.path()));
         command.arg0("trace-bench");
         let mut child = command.spawn().unwrap();
         let mut status = 0;
-        // SAFETY: all zeros are a valid rusage, the kernel fills it.
+        // SAFETY: all zeros are a valid rusage, and the kernel fills it.
         let usage = unsafe {
             let mut usage: libc::rusage = std::mem::zeroed();
             assert!(libc::wait4(child.id() as i32, &mut status, 0, &mut usage) > 0);
@@ -167,7 +166,7 @@ impl Program {
         (time(usage.ru_utime) + time(usage.ru_stime), header)
     }
 
-    /// Instructions for an event, as callgrind counts them, in the difference of two lengths.
+    /// Instructions per event, as callgrind counts them, from the difference of two lengths of the program.
     fn instructions(&self, recorded: bool) -> Option<f64> {
         let count = |calls: u64| {
             let folder = tempdir().unwrap();
@@ -187,7 +186,7 @@ impl Program {
     }
 }
 
-/// Hands out memory piece by piece and begins again at the end: the least work of an allocator.
+/// Hands out memory piece by piece, and starts again at its end: the least work of an allocator.
 struct Least {
     start: *mut u8,
     used: AtomicUsize,
@@ -198,7 +197,7 @@ const LEAST: usize = 1 << 20;
 // SAFETY: the bench uses it on one thread.
 unsafe impl Sync for Least {}
 
-// SAFETY: blocks may share memory once it begins again; the bench keeps few alive at one time.
+// SAFETY: blocks may share memory once it starts again; the bench keeps few alive at one time.
 unsafe impl GlobalAlloc for Least {
     #[inline]
     unsafe fn alloc(&self, _: Layout) -> *mut u8 {
@@ -212,7 +211,7 @@ unsafe impl GlobalAlloc for Least {
     unsafe fn dealloc(&self, _: *mut u8, _: Layout) {}
 }
 
-/// Time of an operation of a replay, beside the allocator.
+/// Prints the time of an operation of a replay, without the allocator's own work.
 fn replayed() {
     let mut sample = TraceBuilder::new(32 << 10);
     let mut window = [0_u64; 100];

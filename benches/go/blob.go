@@ -1,6 +1,5 @@
-// `blob`: the trees of large values, as allocanary's workload of that name builds them. The buffers are new for each
-// value, new for each node, or never new. In: sizes. Out: marks, the time of each blob, the numbers of allocated objects
-// and bytes.
+// `blob`: builds the trees of large values, as allocanary's workload of that name does. The buffers are new for each value, new for each
+// node, or never new. In: sizes. Out: marks, the time of each blob, the numbers of allocated objects and bytes.
 package main
 
 import (

@@ -32,7 +32,7 @@ func newBoard() *board {
 	return board
 }
 
-// mark reads all meters. Before the moment `purged` the runtime collects and gives back what it can.
+// mark reads all meters. Before the moment `purged` the runtime collects and gives back all memory that it can.
 func (board *board) mark(moment string, liveBytes uint64) {
 	if moment == "purged" {
 		debug.FreeOSMemory()
@@ -56,8 +56,8 @@ func (board *board) mark(moment string, liveBytes uint64) {
 	board.readings = append(board.readings, readings)
 }
 
-// readHeap records where the runtime's memory is, as the runtime reports it, without stopping the world as ReadMemStats
-// does.
+// readHeap records where the runtime's memory is, as the runtime reports it. Unlike ReadMemStats, it does not stop the
+// world.
 func (board *board) readHeap(readings map[string]int64) {
 	metrics.Read(board.heap)
 	value := func(at int) int64 {
@@ -75,7 +75,7 @@ func (board *board) readHeap(readings map[string]int64) {
 	readings["gc_cycles"] = value(7)
 }
 
-// fields records the numbers of a /proc file under their names; kB become bytes.
+// fields records the numbers of a /proc file under their names. It converts kB to bytes.
 func fields(readings map[string]int64, path string, names map[string]string) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -98,7 +98,7 @@ func fields(readings map[string]int64, path string, names map[string]string) {
 	}
 }
 
-// byName is a column for each reading that any moment has; null if the meter had no value.
+// byName returns a column for each reading that any moment has. A value is null if the meter had none.
 func (board *board) byName() map[string][]*int64 {
 	columns := map[string][]*int64{}
 	for at, readings := range board.readings {

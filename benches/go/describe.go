@@ -1,5 +1,4 @@
-// This cell's description of itself: settings, workloads and parameters. In: nothing. Out: the description from which
-// the parent plans.
+// This cell's description of itself: settings, workloads and parameters. The parent makes its plan from it.
 package main
 
 import (
@@ -13,8 +12,8 @@ import (
 
 type object = map[string]any
 
-// The Go runtime reads the first two from its environment at start. Their prefix is empty, because the variable has the setting's name
-// in capitals. The ballast is this program's setting: a slice that is held during the work and never touched.
+// The Go runtime reads the first two from its environment at start. Their prefix is empty, because the variable has the setting's name in
+// capitals. The ballast is this program's own setting: a slice that is kept during the work and never touched.
 var settings = []object{
 	setting("gogc", number(-1, math.MaxInt32), "growth of the heap in % before the next collection; -1 never collects"),
 	setting("gomemlimit", size(1), "soft limit of the memory that the runtime manages"),
@@ -147,10 +146,10 @@ func effective() map[string]string {
 	return values
 }
 
-// ballast is kept by the process and never touched.
+// ballast is memory that the process keeps and never touches.
 var ballast []byte
 
-// holdBallast makes the ballast that the settings request.
+// holdBallast allocates the ballast that the settings request.
 func holdBallast(settings map[string]string) error {
 	text, asked := settings["ballast"]
 	if !asked {

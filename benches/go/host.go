@@ -32,7 +32,7 @@ func thisBuild() object {
 			}
 		}
 	}
-	// The hash of the executable: it is equal only if sources, compiler and flags are equal.
+	// The hash of the executable. Two hashes are equal only if sources, compiler and flags are equal.
 	id := "unknown"
 	if file, err := os.Open("/proc/self/exe"); err == nil {
 		defer file.Close()
@@ -83,7 +83,7 @@ func line(path string) string {
 	return first
 }
 
-// affinity is how many processors the scheduler lets this process run on.
+// affinity is the number of processors on which the scheduler lets this process run.
 func affinity() int {
 	var mask [128]uint64
 	_, _, errno := syscall.RawSyscall(
@@ -99,7 +99,7 @@ func affinity() int {
 	return count
 }
 
-// countList is how many numbers are in a kernel list such as `0-3,8`; at least 1.
+// countList is the number of numbers in a kernel list such as `0-3,8`; at least 1.
 func countList(list string) int {
 	count := 0
 	for _, part := range strings.Split(list, ",") {
@@ -119,7 +119,7 @@ func countList(list string) int {
 	return count
 }
 
-// dieWithParent asks the kernel to kill this process when the one that started it dies.
+// dieWithParent asks the kernel to kill this process when its parent dies.
 func dieWithParent() {
 	const setDeathSignal = 1 // PR_SET_PDEATHSIG
 	runtime.LockOSThread()   // the kernel watches the thread that makes the request

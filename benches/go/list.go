@@ -93,8 +93,7 @@ func runList(setup *setup) (outcome, error) {
 		}
 	}
 	setup.rest("settle", live)
-	// Freeing means here to forget the list, and to have it collected. allocanary's own lists are timed until their last
-	// node is freed.
+	// To free the list here means to drop it and to have it collected. allocanary's own lists are timed until their last node is freed.
 	freeing := time.Now()
 	clear(roots)
 	runtime.GC()

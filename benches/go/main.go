@@ -1,7 +1,7 @@
 // cell-go: Go's own memory management as a candidate of allocanary's studies. In: a verb, and a cell on standard input.
 // Out: one line of JSON on standard output.
 //
-// It has the two verbs of every cell. `describe` prints its description; `run` runs the cell on standard input and
+// It has the two verbs of every cell. `describe` prints its description. `run` runs the cell on standard input and
 // prints a sample. Phases, readings and parameters have the names that allocanary's own cells give them, so that Go's
 // rows are in one table with theirs.
 package main

@@ -56,7 +56,7 @@ func (block block) check() {
 	}
 }
 
-// mixedSize is a random size from least up to its last doubling. Each doubling has the same probability.
+// mixedSize is a random size from least up to the end of the last doubling. Each doubling has the same probability.
 func mixedSize(state *rng, least, doublings int) int {
 	floor := least << state.below(doublings)
 	return floor + state.below(floor)

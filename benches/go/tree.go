@@ -72,7 +72,7 @@ func (tree *builder) build(blob []byte) hash {
 	return root
 }
 
-// empty is whether no child waits. Then the node that became full last is the root.
+// empty is whether no child waits at a level. Then the node that became full last is the root.
 func (tree *builder) empty(top int) bool {
 	for at := 0; at < top; at++ {
 		if len(tree.levels[at].counts) > 0 {
@@ -88,7 +88,7 @@ func (tree *builder) push(at int, child hash, leaves uint64) {
 	level.counts = append(level.counts, leaves)
 }
 
-// buffer allocates as Dolt does: a node's values, the longest varints, and 200 bytes for everything else.
+// buffer allocates as Dolt does: room for a node's values, the longest varints, and 200 bytes for everything else.
 func (tree *builder) buffer(values, children int) []byte {
 	if !tree.keepMessage {
 		return make([]byte, values+10*children+200)

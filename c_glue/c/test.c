@@ -37,7 +37,7 @@ static bool is_variant(const char *name) { return strncmp(allocanary_variant(), 
 static bool is_shared(void) { return strstr(allocanary_variant(), "-shared") != NULL; }
 
 /* Whether glibc's own start-up calls malloc before any code of a program. If jemalloc is that malloc, our settings
-   come too late for it, and the host decides whether its values equal them anyway. */
+   come too late for it. Its values may still equal them on some hosts. */
 static bool is_late(void) {
 #ifdef STATIC
     return strcmp(allocanary_variant(), "jemalloc-shared") == 0;
