@@ -1,6 +1,6 @@
 //! Runs of set bits.
 
-/// Visits each run of set bits: the first, and how many.
+/// Visits each run of set bits. `visit` gets the index of its first bit, and its length.
 pub fn each_run(bits: &[u64], mut visit: impl FnMut(u64, u64)) {
     let (mut first, mut count) = (0, 0);
     for (word, &bits) in bits.iter().enumerate() {

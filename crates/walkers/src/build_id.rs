@@ -1,11 +1,11 @@
-//! The build-id of a mapped file. In: memory. Out: the text by which a distribution finds the file's debug symbols.
+//! The build-id of a mapped file. Distributions find the debug symbols of a file by this text.
 
 use crate::{Mapping, Memory};
 
-/// The longest notes that are read.
+/// At most this many bytes of a notes segment are read.
 const MOST: u64 = 4096;
 
-/// The build-id of a file, from the mapping of its beginning. `None` if there is none.
+/// The build-id of a file, as hexadecimal digits. `file` is the mapping of its beginning. `None` if it has no build-id.
 pub fn of(memory: &dyn Memory, file: &Mapping) -> Option<String> {
     const NOTE: u32 = 4;
     let half = |at: u64| Some((memory.word(at)? & 0xffff) as u16);

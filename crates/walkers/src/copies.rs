@@ -1,9 +1,9 @@
-//! Copies of an allocator's structures, made one right after the other. In: a memory that changes, and ranges. Out: the copy that differs
-//! least from the next one.
+//! Makes several copies of an allocator's structures in pairs, one right after the other, and takes the copy that differs least from the
+//! other of its pair.
 //!
-//! A walk of a busy heap takes a hundred milliseconds, and meanwhile all of its blocks move. A copy of its structures takes about one. What
-//! changes before the copy has come to it is in the copy, and what changes after that is in the next one. So a copy differs from what was
-//! there between the two by at most as much as from the next one.
+//! A walk of a busy heap takes about 100 ms, and all its blocks can move in this time. A copy of its structures takes about 1 ms. A change
+//! before the copying reaches its place is in this copy. A later change is in the next copy. So a copy differs from the state between the
+//! two by at most as much as it differs from the next copy.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -11,18 +11,18 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::{CopyMoment, CopyRoom, Memory, MemoryCopy, PAGE};
 
-/// How many pairs of copies are made. The process that copies is interrupted during some of them.
+/// How many pairs of copies are made. Several, because this process can be interrupted during some of them.
 const PAIRS: u64 = 4;
-/// The sleep before a pair: who has slept is not interrupted soon.
+/// How long it sleeps before each pair: the kernel seldom interrupts a process soon after it has slept.
 const SLEEP: Duration = Duration::from_millis(1);
-/// The most bytes of all copies together. Their reader has little memory.
+/// The most bytes of all copies together: the process that reads must stay small.
 const MOST: u64 = 64 << 20;
-/// If at most one part in so many of the live bytes changed between two copies, they are good enough.
+/// Two copies are good enough if at most 1 / `FEW` of the live bytes changed between them.
 const FEW: u64 = 200;
-/// The bytes that a thread may just have taken from the allocator's counts and not yet have given to the program, or the other way round.
+/// The bytes that one thread can have between the allocator's counts and the program, during a call in either direction.
 const IN_CALL: u64 = 32 << 10;
 
-/// Copies of the same ranges.
+/// All copies, of the same ranges.
 pub struct Copies<'a> {
     all: Vec<TimedCopy<'a>>,
     in_calls: u64,
@@ -30,24 +30,23 @@ pub struct Copies<'a> {
 
 struct TimedCopy<'a> {
     copy: MemoryCopy<'a>,
-    /// When it was begun.
+    /// When the copying began, as a date; `begun` and `ended` measure how long it took.
     taken: SystemTime,
     begun: Instant,
     ended: Instant,
 }
 
-/// What was read in the copy that differs least from the next one.
+/// What was read from the copy that differs least from the next one.
 #[derive(Debug)]
 pub struct Steadiest<T> {
-    /// The place of the copy.
+    /// The index of this copy, for [`Copies::get`].
     pub at: usize,
-    /// What was read.
     pub read: T,
-    /// When the copy was made, how long that took, and how many live bytes may be wrong.
+    /// When the copy was made, how long the copying took, and by how many live bytes it may be wrong.
     pub moment: CopyMoment,
 }
 
-/// Copies the resident pages of some ranges. `None` if they are too large, or could not be copied.
+/// Copies the resident pages of some ranges. `None` if they are empty, too large for two copies, or the time for reading is over.
 pub fn copies<'a>(memory: &'a dyn Memory, ranges: impl IntoIterator<Item = Range<u64>>) -> Option<Copies<'a>> {
     let ranges = resident(memory, ranges);
     let bytes: u64 = ranges.iter().map(|range| range.end - range.start).sum();
@@ -64,7 +63,7 @@ pub fn copies<'a>(memory: &'a dyn Memory, ranges: impl IntoIterator<Item = Range
     (!all.is_empty() && !memory.is_late()).then(|| Copies { all, in_calls: memory.threads().len() as u64 * IN_CALL })
 }
 
-/// The resident pages that have some of the ranges.
+/// The resident pages that overlap the ranges, in order and without duplicates.
 fn resident(memory: &dyn Memory, ranges: impl IntoIterator<Item = Range<u64>>) -> Vec<Range<u64>> {
     let mut all: Vec<Range<u64>> = ranges
         .into_iter()
@@ -86,13 +85,14 @@ fn resident(memory: &dyn Memory, ranges: impl IntoIterator<Item = Range<u64>>) -
 }
 
 impl<'a> Copies<'a> {
-    /// The copy at a place.
+    /// The copy with this index.
     pub fn get(&self, at: usize) -> &MemoryCopy<'a> {
         &self.all[at].copy
     }
 
-    /// Reads copies pair by pair, those first that were made fastest, and takes the one that differs least from the next one. `changed`
-    /// are the live bytes that were lost or gained between two of them. If they are few, no more is read. `None` if no pair can be read.
+    /// Reads the copies pair by pair, first the pair that was made fastest, and takes the copy that differs least from the other of its
+    /// pair. `changed` gives the live bytes that were lost or gained between the two. If these are few, the other pairs are not read.
+    /// `None` if no pair can be read.
     pub fn steadiest<T>(
         &self,
         read: impl Fn(&MemoryCopy<'a>) -> Option<T>,
@@ -129,7 +129,7 @@ pub fn sum<K>(all: &[(K, u64)]) -> u64 {
     all.iter().fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes))
 }
 
-/// The bytes that are lost or gained from one to the other, whichever is more: of each key, in their order.
+/// How many bytes were lost, or gained, between two lists: the larger of the two sums over all keys. Both lists are sorted by key.
 pub fn changed<K: Ord>(one: &[(K, u64)], other: &[(K, u64)]) -> u64 {
     let (mut lost, mut gained) = (0_u64, 0_u64);
     let (mut before, mut after) = (one.iter().peekable(), other.iter().peekable());

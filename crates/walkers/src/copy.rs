@@ -1,15 +1,14 @@
-//! A copy of a process's memory, or of a part of it, at one moment. In: a memory, and ranges. Out: a [`Memory`], so that the walkers run on
-//! what was copied.
+//! A copy of a process's memory, or of a part of it, at one moment. The copy is a [`Memory`] too, so walkers can run on it.
 
 use std::cell::Cell;
 use std::ops::Range;
 
 use crate::{Fact, Mapping, Memory, PAGE, PageState, PageStates, ThreadId};
 
-/// The most that is copied in one read.
+/// The most bytes that are copied in one read.
 pub const PIECE: u64 = 4 << 20;
 
-/// A stretch of addresses, and where its bytes are in the copy.
+/// A range of addresses, and the index of its first byte in the copied bytes.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     from: u64,
@@ -17,47 +16,47 @@ struct Run {
     place: usize,
 }
 
-/// The copy. What it does not have, such as the constants of a program, is read from the memory itself.
+/// A copy of some ranges. As a [`Memory`], it reads all other bytes, such as a program's constants, from the original memory.
 pub struct MemoryCopy<'a> {
     memory: &'a dyn Memory,
     runs: Vec<Run>,
     bytes: Vec<u8>,
-    /// How many of the bytes are in use.
+    /// How many of `bytes` are in use.
     used: usize,
-    /// Whether what was not copied is read when it is asked for.
+    /// Whether [`MemoryCopy::copied`] may read words that were not copied from the original memory.
     is_part: bool,
     wants_blocks: bool,
-    /// The run of the last read.
+    /// The index of the run of the last read: the next read is mostly near it.
     last: Cell<usize>,
-    /// Bytes that were to be copied and could not be.
+    /// Resident bytes of the ranges that could not be copied.
     pub missing: u64,
 }
 
-/// Where the copied bytes go. It is made before they are copied, so that the copying is short.
+/// Memory for the copied bytes. It is allocated beforehand, so that the copying is short.
 pub struct CopyRoom(Vec<u8>);
 
 impl CopyRoom {
-    /// Room for so many bytes. More may be copied into it; that takes longer.
+    /// Room for this many bytes. A larger copy is possible, but takes longer.
     pub fn of(bytes: u64) -> CopyRoom {
         let mut room = vec![0_u8; bytes as usize];
-        // The kernel gives each page now, and not while bytes are copied.
+        // A write to each page makes the kernel give it now, not during the copying.
         room.iter_mut().step_by(PAGE as usize).for_each(|byte| *std::hint::black_box(byte) = 0);
         CopyRoom(room)
     }
 }
 
 impl<'a> MemoryCopy<'a> {
-    /// Copies some ranges, in the order of their addresses. The copy has no words but these.
+    /// Copies ranges, which are in the order of their addresses. [`MemoryCopy::copied`] returns no other words.
     pub fn of_all(memory: &'a dyn Memory, ranges: &[Range<u64>], room: CopyRoom) -> MemoryCopy<'a> {
         MemoryCopy::of_ranges(memory, ranges, false, room)
     }
 
-    /// Copies some ranges, in the order of their addresses. What else is asked for is read then.
+    /// Copies ranges, which are in the order of their addresses. [`MemoryCopy::copied`] reads other words from the original memory.
     pub fn of_part(memory: &'a dyn Memory, ranges: &[Range<u64>], room: CopyRoom) -> MemoryCopy<'a> {
         MemoryCopy::of_ranges(memory, ranges, true, room)
     }
 
-    /// The walkers list each live block that they find in it.
+    /// Makes the walkers list each live block that they find in this copy.
     pub fn listing_blocks(self) -> MemoryCopy<'a> {
         MemoryCopy { wants_blocks: true, ..self }
     }
@@ -78,7 +77,7 @@ impl<'a> MemoryCopy<'a> {
             while at < range.end {
                 let to = range.end.min(at + PIECE);
                 if !copy.add(at, to) {
-                    // A page of it is gone, or in swap. What was not resident need not be there.
+                    // Some page of this range is gone or in swap. Each page is tried alone. Only those that were resident count as missing.
                     (at..to).step_by(PAGE as usize).for_each(|page| {
                         let is_missing = !copy.add(page, (page + PAGE).min(to))
                             && memory.pages().state(page).is_some_and(PageState::is_resident);
@@ -91,7 +90,7 @@ impl<'a> MemoryCopy<'a> {
         copy
     }
 
-    /// The room of its bytes, for the next copy.
+    /// Returns the room, so that the next copy can use it.
     pub fn into_room(self) -> CopyRoom {
         CopyRoom(self.bytes)
     }
@@ -103,7 +102,7 @@ impl<'a> MemoryCopy<'a> {
             self.bytes.resize(end, 0);
         }
         let part = &mut self.bytes[place..end];
-        // What the program may not read now is there nevertheless.
+        // Pages without the right to read still have bytes, and `read_now` can read them.
         let is_hidden = || self.memory.mapping(from).is_some_and(|mapping| !mapping.readable && to <= mapping.to);
         if !(self.memory.read(from, part) || is_hidden() && self.memory.read_now(from, part)) {
             return false;
@@ -116,7 +115,7 @@ impl<'a> MemoryCopy<'a> {
         true
     }
 
-    /// The run that has an address, or the first one behind it.
+    /// The run with this address, or the first one behind it.
     fn run(&self, at: u64) -> Option<Run> {
         let last = self.last.get();
         if let Some(run) = self.runs.get(last).filter(|run| run.from <= at && at < run.to) {
@@ -127,25 +126,25 @@ impl<'a> MemoryCopy<'a> {
         self.runs.get(found).copied()
     }
 
-    /// The copied bytes from an address on, at most so many: fewer where the copy ends. `None` if it does not have the address.
+    /// At most `most` copied bytes from an address on, fewer where the run ends. `None` if the address was not copied.
     pub fn bytes(&self, at: u64, most: u64) -> Option<&[u8]> {
         let run = self.run(at).filter(|run| run.from <= at)?;
         let place = run.place + (at - run.from) as usize;
         Some(&self.bytes[place..place + most.min(run.to - at) as usize])
     }
 
-    /// The next address behind one that the copy does not have, at most `end`.
+    /// The next copied address at or behind `at`, at most `end`.
     pub fn next(&self, at: u64, end: u64) -> u64 {
         self.run(at).map_or(end, |run| run.from.max(at).min(end))
     }
 
-    /// The word at an address in the copy; of a part of the memory it is read if it was not copied.
+    /// The word at an address, if it was copied. A copy from [`MemoryCopy::of_part`] reads other words from the original memory.
     pub fn copied(&self, at: u64) -> Option<u64> {
         let copied = self.bytes(at, 8).and_then(|bytes| Some(u64::from_le_bytes(bytes.try_into().ok()?)));
         copied.or_else(|| self.is_part.then(|| self.word(at))?)
     }
 
-    /// Visits the eight bytes from each address of a range on, where they were copied: compiled code has addresses at any place.
+    /// Visits the eight bytes at each copied address of a range, not only at aligned ones: compiled code has addresses at any place.
     pub fn each_place(&self, range: Range<u64>, mut visit: impl FnMut(u64, u64)) {
         let mut at = range.start;
         while at < range.end {
@@ -161,7 +160,7 @@ impl<'a> MemoryCopy<'a> {
         }
     }
 
-    /// Visits the aligned words of a range that were copied: the address, and the word.
+    /// Visits the copied, aligned words of a range. `visit` gets the address and the word.
     pub fn each_word(&self, range: Range<u64>, mut visit: impl FnMut(u64, u64)) {
         let mut at = range.start.next_multiple_of(8);
         while at < range.end {

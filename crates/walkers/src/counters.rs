@@ -1,25 +1,25 @@
-//! An allocator's own counters, read from outside without a walk. In: where they lie, which is looked for once in a process. Out: what
-//! they say now, for the cost of a few copies an arena.
+//! Reads an allocator's own counters from outside, without a walk. Finding their addresses is done once in a process. Each reading then
+//! costs a few copies an arena.
 //!
-//! The numbers are addresses that the allocator has, and not resident pages: only a walk tells those.
+//! The counters measure address space that the allocator has, not resident pages. Only a walk gives resident pages.
 
 use serde::{Deserialize, Serialize};
 
 pub use crate::counts::{AllocatorCounters, MemoryReader};
 use crate::{Memory, jemalloc, system};
 
-/// Where an allocator of a process has its counters.
+/// The addresses of an allocator's counters in one process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CounterPlace {
-    /// glibc's.
+    /// The counters of glibc.
     Glibc(system::counters::GlibcPlace),
-    /// jemalloc's.
+    /// The counters of jemalloc.
     Jemalloc(jemalloc::counters::JemallocPlace),
 }
 
 impl CounterPlace {
-    /// What the counters say now. `None` if they are no longer there, as after an exec, or the process has ended.
+    /// The present values. `None` if the process has ended, or the counters are no longer there, as after an exec.
     pub fn read(&self, source: &impl MemoryReader) -> Option<AllocatorCounters> {
         match self {
             CounterPlace::Glibc(place) => place.read(source),

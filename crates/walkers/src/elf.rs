@@ -1,25 +1,24 @@
-//! The header of an ELF file. In: what reads bytes of the file, or of the memory that it is mapped to. Out: its segments.
+//! Reads the header of an ELF file, from the file or from memory that it is mapped to, and finds its segments.
 
 use crate::{Memory, PAGE};
 
-/// Reads bytes from a place of the file. Returns whether all could be read.
+/// Reads bytes at a file offset. Returns whether all could be read.
 pub type ReadAt<'a> = &'a dyn Fn(u64, &mut [u8]) -> bool;
 
-/// A file by the memory to which its beginning is mapped.
+/// A reader for a file whose beginning is mapped at an address.
 pub fn mapped(memory: &dyn Memory, at: u64) -> impl Fn(u64, &mut [u8]) -> bool + '_ {
     move |place, into| at.checked_add(place).is_some_and(|at| memory.read(at, into))
 }
 
-/// A segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ElfSegment {
-    /// Its address, as the file has it.
+    /// Its address as written in the file, before relocation.
     pub at: u64,
     /// Bytes in memory.
     pub bytes: u64,
 }
 
-/// The header of a file with 64-bit addresses.
+/// The header of an ELF file with 64-bit addresses.
 #[derive(Clone, Copy, Debug)]
 pub struct ElfHeader {
     table: u64,
@@ -27,7 +26,7 @@ pub struct ElfHeader {
 }
 
 impl ElfHeader {
-    /// The header at the beginning of a file.
+    /// Reads the header. `None` if it cannot be read, is not 64-bit ELF, or has more than 64 segments.
     pub fn read(read: ReadAt) -> Option<ElfHeader> {
         let mut bytes = [0; 64];
         let whole = read(0, &mut bytes) && bytes[..5] == *b"\x7fELF\x02";
@@ -35,7 +34,7 @@ impl ElfHeader {
         (whole && header.count <= 64).then_some(header)
     }
 
-    /// The segments that are loaded.
+    /// The segments of the type `PT_LOAD`.
     fn loaded(&self, read: ReadAt) -> Vec<ElfSegment> {
         const LOADED: u64 = 1;
         let mut bytes = vec![0; 56 * self.count as usize];
@@ -46,7 +45,7 @@ impl ElfHeader {
         bytes.chunks_exact(56).filter(|bytes| number(bytes, 0, 4) == LOADED).map(segment).collect()
     }
 
-    /// The bytes from the first segment to the end of the last one, in whole pages.
+    /// The bytes from the start of the first loaded segment to the end of the last one, in whole pages.
     pub fn extent(&self, read: ReadAt) -> Option<u64> {
         let segments = self.loaded(read);
         let first = segments.iter().map(|segment| segment.at / PAGE * PAGE).min()?;
@@ -55,7 +54,7 @@ impl ElfHeader {
     }
 }
 
-/// The number in some bytes.
+/// The little-endian number of `count` bytes at the offset `at`.
 fn number(bytes: &[u8], at: usize, count: usize) -> u64 {
     let mut word = [0; 8];
     word[..count].copy_from_slice(&bytes[at..at + count]);

@@ -1,10 +1,10 @@
-//! What a mapped file says, which is the same in each process that maps it.
+//! Facts of a mapped file. They are the same in each process that maps it.
 
-/// What can be asked of a file.
+/// A fact that a file can give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fact {
-    /// The bytes from its first segment to the end of its last one, in whole pages.
+    /// The bytes from the start of its first segment to the end of its last one, in whole pages.
     Extent,
-    /// The release of glibc that it names: 36 for 2.36.
+    /// The minor release number of glibc in its text: 36 for 2.36.
     Release,
 }

@@ -1,4 +1,4 @@
-//! A process in a test: mappings and words that a test writes, and the mappings of which it is told in the kernel's words.
+//! The memory of a process for tests. A test adds mappings and words, or gives the mappings as lines of `/proc/PID/maps`.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::pages::PageRun;
 use crate::{Mapping, Memory, PAGE, PageState, PageStates, ThreadId, parse_maps};
 
-/// The memory of a process that never was. What nobody wrote is zero.
+/// The memory of a process for tests. Bytes that were not written are zero.
 #[derive(Default)]
 pub struct FakeMemory {
     /// Its mappings, in the order of their addresses.
@@ -19,14 +19,14 @@ pub struct FakeMemory {
     touched: BTreeSet<u64>,
     swapped: BTreeSet<u64>,
     guards: BTreeSet<u64>,
-    /// Reads until its time is over; `None` if that is never.
+    /// How many reads succeed before the time is over; `None` for no limit.
     left: Cell<Option<u64>>,
     late: Cell<bool>,
     wants_blocks: bool,
 }
 
 impl FakeMemory {
-    /// Mappings from lines of `/proc/PID/maps`. All private memory that can be written is resident.
+    /// Makes mappings from lines of `/proc/PID/maps`. All private writable memory is resident.
     pub fn of(maps: &str) -> FakeMemory {
         let mappings = parse_maps(maps);
         let mut pages = PageStates::default();
@@ -36,7 +36,7 @@ impl FakeMemory {
         FakeMemory { mappings, pages, ..FakeMemory::default() }
     }
 
-    /// Adds a mapping behind those that are there. Its pages are resident if something is written to them, from [`FakeMemory::done`] on.
+    /// Adds a mapping behind the last one. After [`FakeMemory::done`], the pages that were written or touched are resident.
     pub fn map(&mut self, from: u64, bytes: u64, writable: bool, inode: u64, name: &str) {
         let to = from + bytes;
         self.mappings.push(Mapping {
@@ -73,18 +73,18 @@ impl FakeMemory {
         self.touched.extend(from / PAGE..to.div_ceil(PAGE));
     }
 
-    /// Puts a page in swap: it cannot be read.
+    /// Puts a page in swap, so that it cannot be read.
     pub fn swap_out(&mut self, at: u64) {
         self.swapped.insert(at / PAGE);
     }
 
-    /// Puts a guard in the place of a page: it cannot be read, and has no memory.
+    /// Makes a page a guard: it has no memory and cannot be read.
     pub fn guard(&mut self, at: u64) {
         self.guards.insert(at / PAGE);
         self.touched.insert(at / PAGE);
     }
 
-    /// Takes all rights of pages away, as `mprotect` does: their mapping becomes two or three.
+    /// Removes all rights of some pages, as `mprotect` does. This splits their mapping into two or three.
     pub fn protect(&mut self, from: u64, to: u64) {
         let of = |one: &Mapping, from, to| (from < to).then(|| Mapping { from, to, ..one.clone() });
         let split = |one: Mapping| {
@@ -95,18 +95,18 @@ impl FakeMemory {
         self.mappings = std::mem::take(&mut self.mappings).into_iter().flat_map(split).flatten().collect();
     }
 
-    /// Its time is over after so many reads.
+    /// After this many reads, all reads fail because the time is over.
     pub fn end_after(&self, reads: u64) {
         self.left.set(Some(reads));
         self.late.set(false);
     }
 
-    /// Who reads it wants each live block.
+    /// Makes [`Memory::wants_blocks`] true.
     pub fn wanting_blocks(self) -> FakeMemory {
         FakeMemory { wants_blocks: true, ..self }
     }
 
-    /// Tells the states of the pages, after all has been written.
+    /// Computes the states of the pages. Call it after the last write.
     pub fn done(mut self) -> FakeMemory {
         self.pages = PageStates::default();
         for page in &self.touched {
@@ -120,7 +120,7 @@ impl FakeMemory {
         self
     }
 
-    /// The places at which something was written.
+    /// The addresses of the words that are not zero.
     pub fn written(&self) -> Vec<u64> {
         let words = |page: &u64| (page * PAGE..(page + 1) * PAGE).step_by(8);
         self.touched.iter().flat_map(words).filter(|at| self.word(*at).is_some_and(|word| word != 0)).collect()
@@ -154,7 +154,7 @@ impl Memory for FakeMemory {
         all.all(|(at, into)| byte(at).map(|byte| *into = byte).is_some())
     }
 
-    /// Mappings that adjoin are read as one, as the kernel does.
+    /// One read can span adjacent mappings, as with the kernel.
     fn read(&self, mut at: u64, mut into: &mut [u8]) -> bool {
         if self.left.get() == Some(0) {
             self.late.set(true);

@@ -1,18 +1,18 @@
-//! Where a program and its libraries keep their global variables. In: a memory. Out: ranges, and the words in them.
+//! Finds the global variables of a program and its libraries, and visits the words in them.
 
 use std::ops::Range;
 
 use super::elf;
 use crate::{Fact, Mapping, Memory};
 
-/// The bytes that are read at once.
+/// How many bytes are read at once.
 const PIECE: u64 = 1 << 20;
 
-/// The bytes in which variables are looked for if the file's header cannot be read.
+/// The most bytes behind a file's mapping that are searched for variables, if the file's header cannot be read.
 const LONGEST: u64 = 64 << 20;
 
-/// The global variables of each file: its writable mappings, and as much of the memory behind them as its header says. Behind that, memory
-/// from the kernel can adjoin.
+/// The ranges with the global variables of each file: its writable mappings, and the memory behind them up to the end that its ELF header
+/// gives. Memory directly behind that end can be something else.
 pub fn globals(memory: &dyn Memory) -> Vec<Range<u64>> {
     let mut ranges: Vec<Range<u64>> = Vec::new();
     let mut end = 0;
@@ -37,16 +37,16 @@ pub fn globals(memory: &dyn Memory) -> Vec<Range<u64>> {
     ranges
 }
 
-/// Where the last segment of the ELF file ends that a mapping has the beginning of.
+/// The address where the last segment of an ELF file ends. `mapping` has the beginning of the file.
 fn elf_end(memory: &dyn Memory, mapping: &Mapping) -> Option<u64> {
     let read = elf::mapped(memory, mapping.from);
     let of_file = if mapping.offset == 0 { memory.fact(mapping, Fact::Extent) } else { None };
     let extent = of_file.unwrap_or_else(|| elf::ElfHeader::read(&read)?.extent(&read))?;
-    // The first address is that of a page, and so is the end.
+    // `mapping.from` is the start of a page, so this is one too.
     mapping.from.checked_add(extent)
 }
 
-/// Visits the resident bytes of a range, piece by piece: the address of the first byte, and the bytes.
+/// Visits the resident bytes of a range in pieces. `visit` gets the address of the first byte, and the bytes.
 pub fn each_piece(memory: &dyn Memory, range: &Range<u64>, mut visit: impl FnMut(u64, &[u8])) {
     let mut bytes = Vec::new();
     for run in memory.pages().within(range.start, range.end) {
@@ -65,7 +65,7 @@ pub fn each_piece(memory: &dyn Memory, range: &Range<u64>, mut visit: impl FnMut
     }
 }
 
-/// Visits each aligned word that is resident in a range and is not zero: its address, and the word.
+/// Visits each aligned word of a range that is resident and not zero. `visit` gets its address and the word.
 pub fn each_word(memory: &dyn Memory, range: &Range<u64>, mut visit: impl FnMut(u64, u64)) {
     each_piece(memory, &(range.start.next_multiple_of(8)..range.end / 8 * 8), |from, bytes| {
         for (at, word) in bytes.chunks_exact(8).enumerate() {

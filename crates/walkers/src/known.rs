@@ -1,14 +1,15 @@
-//! By what an allocator is known whose heap no walker has found. In: nothing. Out: the type of an entry.
+//! How to recognise an allocator if no walker has found its heap.
 
-/// By what an allocator is known whose heap no walker has found.
+/// How to recognise an allocator if no walker has found its heap.
 #[derive(Debug)]
 pub struct AllocatorMark {
-    /// Its name in readings.
+    /// Its name in reports.
     pub name: &'static str,
-    /// The beginnings of its libraries' names.
+    /// Its library's file name begins with one of these.
     pub libraries: &'static [&'static str],
-    /// A text in its constants that survives stripping, if it is looked for. It is reversed, so that this program does not have it.
+    /// A text among its constants, which remains in a stripped program. It is stored reversed, so that this program does not contain it.
+    /// `None` if the text is not searched.
     pub text: Option<&'static [u8]>,
-    /// Whether it is mapped under every other allocator, too.
+    /// Whether programs that use another allocator have this library too (the C library).
     pub is_below_others: bool,
 }

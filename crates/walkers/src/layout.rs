@@ -1,5 +1,5 @@
-//! What lies on each page of a heap. In: the allocator's regions, and the blocks in them, in any order. Out: the resident bytes
-//! by part, by arena, and how many bytes of each page are live.
+//! Collects what lies on each page of a heap: an allocator's regions, and the blocks in them, in any order. Gives the resident bytes by
+//! part and by arena, and how many bytes of each page are live.
 
 use std::ops::Range;
 
@@ -8,22 +8,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Memory, OF_HEAP, PAGE, PageState, PageStates, Part, Parts};
 
-/// What a walk finds at an address.
+/// The kind of a range that a walk finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockKind {
-    /// A block that the program holds.
+    /// A block that the program has allocated and not freed.
     Live,
     /// A block that a thread cache keeps.
     Cached,
     /// The allocator's own structures.
     Structure,
-    /// Memory of which the walk could not tell what it is.
+    /// Memory whose use the walk could not find out.
     Unknown,
-    /// Pages that the allocator never used, or believes to have given back.
+    /// Pages that the allocator has never used, or believes it has given back.
     Unused,
 }
 
-/// The bytes of each kind on a page. What is left is free.
+/// The bytes of each kind on a page. The rest of the page is free.
 #[derive(Clone, Copy, Debug, Default)]
 struct Page {
     live: u16,
@@ -33,25 +33,25 @@ struct Page {
     unused: u16,
 }
 
-/// A region: pages that one arena has from the kernel. Only those that are resident are kept: a region can be far larger, because a
-/// program touches little of it, or because what the walk read of its length is wrong.
+/// A region: pages that one arena has from the kernel. Only resident pages are stored, because a region can be far larger: the program may
+/// touch little of it, or the length that the walk has read may be wrong.
 #[derive(Debug)]
 struct Region {
     from: u64,
     to: u64,
     arena: u32,
-    /// Resident pages in a row.
+    /// A run of resident pages.
     rows: Vec<Row>,
-    /// What lies on the resident pages, row by row.
+    /// The contents of the resident pages, run by run.
     pages: Vec<Page>,
 }
 
-/// Resident pages in a row.
+/// A run of resident pages.
 #[derive(Debug)]
 struct Row {
     from: u64,
     to: u64,
-    /// The place of the first one in the region's pages.
+    /// The index of its first page in the region's `pages`.
     first: usize,
 }
 
@@ -69,7 +69,7 @@ impl Region {
         Region { from, to, arena, rows, pages: vec![Page::default(); count] }
     }
 
-    /// Puts a block that lies in the region on those of its pages that are resident.
+    /// Adds a block, which lies in the region, to the region's resident pages.
     fn put(&mut self, from: u64, to: u64, kind: BlockKind) {
         let first = self.rows.partition_point(|row| row.to <= from);
         for row in self.rows[first..].iter().take_while(|row| row.from < to) {
@@ -83,20 +83,21 @@ impl Region {
         }
     }
 
-    /// What lies on a page. On one that was not resident when the region was made, nothing is known to lie.
+    /// The contents of a page. A page that was not resident when the region was made has none.
     fn page(&self, at: u64) -> Page {
         let row = self.rows.get(self.rows.partition_point(|row| row.to <= at)).filter(|row| row.from <= at);
         row.map_or(Page::default(), |row| self.pages[row.first + ((at - row.from) / PAGE) as usize])
     }
 }
 
-/// A stretch of addresses of one arena. It is saved as a list: its address, its arena, and the bytes of each part of a heap.
+/// A range of addresses of one arena. It is saved as a list of numbers: its address, its arena, and the bytes of each part of a heap
+/// ([`OF_HEAP`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "Vec<u64>", try_from = "Vec<u64>")]
 pub struct ArenaStretch {
     /// Its first address.
     pub from: u64,
-    /// Its arena.
+    /// The index of its arena.
     pub arena: u32,
     /// Its resident bytes by part.
     pub parts: Parts,
@@ -129,19 +130,19 @@ impl TryFrom<Vec<u64>> for ArenaStretch {
 pub struct Layout {
     /// In the order of their addresses. No two overlap.
     regions: Vec<Region>,
-    /// The region of the last block: the next one is mostly in it, too.
+    /// The index of the last block's region: the next block is mostly in it too.
     last: usize,
-    /// Bytes of blocks that lie in no region.
+    /// Bytes of blocks that are in no region.
     astray: u64,
-    /// Each live block, if that is wanted.
+    /// Each live block, if the memory wants this list.
     live: Option<Vec<HeapBlock>>,
-    /// Ranges inside of regions that the program took from the kernel itself.
+    /// Ranges inside of regions that are not the allocator's: the program took them from the kernel itself.
     holes: Vec<Range<u64>>,
-    /// Whether live bytes were spread over pages, because it is not known where they lie.
+    /// Whether live bytes were spread over pages, because their places are not known.
     is_spread: bool,
 }
 
-/// A live block, as the program has it: from the address that `malloc` returned, as many bytes as the program may use.
+/// A live block as the program sees it: the address that `malloc` returned, and the usable bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HeapBlock {
     /// Its address.
@@ -151,8 +152,8 @@ pub struct HeapBlock {
 }
 
 impl Layout {
-    /// Pages that an arena has from the kernel, rounded out to whole pages; `pages` tells which of them are resident. Where they
-    /// overlap a region that is there, that one keeps its pages. Returns whether the whole region is new.
+    /// Adds a range that an arena has from the kernel, rounded outwards to whole pages. `pages` says which of them are resident. Pages that
+    /// are already in a region stay there. Returns whether none were.
     pub fn region(&mut self, pages: &PageStates, from: u64, to: u64, arena: u32) -> bool {
         let (mut from, to) = (from / PAGE * PAGE, to.saturating_add(PAGE - 1) / PAGE * PAGE);
         let mut whole = true;
@@ -172,7 +173,7 @@ impl Layout {
         whole
     }
 
-    /// Puts a block on its pages. What lies in no region is counted as astray.
+    /// Adds a block to its pages. Bytes in no region count as astray.
     pub fn block(&mut self, at: u64, bytes: u64, kind: BlockKind) {
         let (mut at, end) = (at, at.saturating_add(bytes));
         while at < end {
@@ -189,7 +190,8 @@ impl Layout {
         }
     }
 
-    /// Puts live bytes on a range of which only their sum is known: evenly on its resident pages. What is left there is not known.
+    /// Spreads `live` bytes evenly over the resident pages of a range, because only their sum is known. The rest of these pages becomes
+    /// [`BlockKind::Unknown`].
     pub fn spread(&mut self, pages: &PageStates, range: Range<u64>, live: u64) {
         let all = pages.resident(range.start, range.end);
         let live = live.min(all);
@@ -208,29 +210,29 @@ impl Layout {
         }
     }
 
-    /// A layout that lists each live block if the memory wants that.
+    /// An empty layout. It lists each live block if the memory wants this ([`Memory::wants_blocks`]).
     pub fn of(memory: &dyn Memory) -> Layout {
         Layout { live: memory.wants_blocks().then(Vec::new), ..Layout::default() }
     }
 
-    /// Lists `count` live blocks that follow one another, if that is wanted. They are put on their pages by [`Layout::block`].
+    /// Lists `count` adjacent live blocks of `bytes` bytes, if the list is wanted. [`Layout::block`] must add them to the pages separately.
     pub fn list(&mut self, at: u64, bytes: u64, count: u64) {
         if let Some(live) = &mut self.live {
             live.extend((0..count).map(|index| HeapBlock { at: at.wrapping_add(index.wrapping_mul(bytes)), bytes }));
         }
     }
 
-    /// Tells a range inside of a region that is not the allocator's: the program took it from the kernel itself.
+    /// Adds a range inside of a region that is not the allocator's: the program took it from the kernel itself.
     pub fn hole(&mut self, from: u64, to: u64) {
         self.holes.push(from..to);
     }
 
-    /// All such ranges.
+    /// All ranges of [`Layout::hole`].
     pub fn holes(&self) -> &[Range<u64>] {
         &self.holes
     }
 
-    /// Takes the live blocks out, in the order in which they were met; none unless the memory wanted them.
+    /// Removes and returns the list of live blocks, in the order in which the walk met them. It is empty unless the memory wanted it.
     pub fn take_live(&mut self) -> Vec<HeapBlock> {
         self.live.take().unwrap_or_default()
     }
@@ -244,17 +246,17 @@ impl Layout {
         self.regions.get_mut(self.last).filter(|region| has(region))
     }
 
-    /// Bytes of blocks that lie in no region. A walk that understands its heap has none.
+    /// Bytes of blocks that are in no region; 0 if the walk has understood the heap.
     pub fn astray(&self) -> u64 {
         self.astray
     }
 
-    /// The regions: first address, first address after it, arena.
+    /// The regions, each as its first address, the first address after it, and its arena.
     pub fn regions(&self) -> impl Iterator<Item = (u64, u64, u32)> + '_ {
         self.regions.iter().map(|region| (region.from, region.to, region.arena))
     }
 
-    /// The resident bytes of each arena below `arenas`, by part.
+    /// The resident bytes by part, for each arena with an index below `arenas`.
     pub fn parts(&self, pages: &PageStates, arenas: u32) -> Vec<Parts> {
         let mut sums = vec![Parts::default(); arenas as usize];
         self.each_resident(pages, |region, _, page, state| {
@@ -265,16 +267,16 @@ impl Layout {
         sums
     }
 
-    /// How many resident pages have how many live bytes: 17 counts, for no live byte, for up to 256, up to 512, and so on. None if it is not
-    /// known where they lie.
+    /// Counts the resident pages by their live bytes: 17 counts, for pages with no live byte, up to 256, up to 512, and so on. `None` if
+    /// the places of the live bytes are not known.
     pub fn live_in_a_page(&self, pages: &PageStates) -> Option<[u64; 17]> {
         let mut counts = [0; 17];
         self.each_resident(pages, |_, _, page, _| counts[usize::from(page.live.div_ceil(256)).min(16)] += 1);
         (!self.is_spread).then_some(counts)
     }
 
-    /// The resident bytes by part of each stretch of addresses that has any, in the order of their addresses. A stretch begins at
-    /// a multiple of `bytes`, and one that two arenas have is there twice.
+    /// The resident bytes by part of each stretch that has any, in the order of the addresses. Stretches begin at multiples of `bytes`. If
+    /// two arenas have pages in one, it is there twice.
     pub fn stretches(&self, pages: &PageStates, bytes: u64) -> Vec<ArenaStretch> {
         let mut all: Vec<ArenaStretch> = Vec::new();
         self.each_resident(pages, |region, at, page, state| {
@@ -299,7 +301,7 @@ impl Layout {
 }
 
 impl Page {
-    /// Adds bytes of a kind, at most a page of them.
+    /// Adds bytes of a kind. A page has at most its size of each kind.
     fn add(&mut self, kind: BlockKind, bytes: u64) {
         let sum = match kind {
             BlockKind::Live => &mut self.live,
@@ -311,7 +313,7 @@ impl Page {
         *sum = (u64::from(*sum) + bytes).min(PAGE) as u16;
     }
 
-    /// The bytes of a resident page by part. They add up to a page, also where blocks overlap because the heap changed in between.
+    /// The bytes of a resident page by part. Their sum is one page, even if blocks overlap because the heap changed during the walk.
     fn parts(&self, state: PageState) -> Parts {
         let mut parts = Parts::default();
         let mut left = PAGE;

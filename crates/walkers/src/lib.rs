@@ -1,14 +1,14 @@
 //! Internal to [allocanary](https://docs.rs/allocanary): this crate has no stable API, and any release may change it.
 //!
-//! The heap of a process, taken apart: the [`Memory`] of a process in, what lies on each page of its heap out. A folder for each allocator by its name, and what is known
-//! of allocators without a walker.
+//! Analyses the heap of a process: reads its [`Memory`], and says what lies on each page. Each allocator has a folder with its name. Some
+//! allocators have no walker: [`KNOWN`] says how they are recognised.
 //!
-//! 1. Each of the walkers ([`ALL`]) looks for its allocator's structures, which prove themselves, and walks them.
-//! 2. It puts what it finds on the pages of a [`Layout`]: blocks that are live, cached, free, and the allocator's own structures.
-//! 3. The [`Parts`] of a layout are bytes that are resident, by what they are. They add up to what the kernel counts.
+//! 1. Each walker ([`ALL`]) looks for its allocator's structures, verifies them, and walks the heap.
+//! 2. It puts what it finds on the pages of a [`Layout`]: live blocks, cached blocks, and the allocator's own structures. The rest is free.
+//! 3. The [`Parts`] of a layout are resident bytes by use. Their sum is what the kernel counts as resident.
 //!
-//! All parsing works on copied bytes: whatever they are, a walker neither panics nor hangs. No system call is made here: whoever has a
-//! process, a core file or bytes in a test implements [`Memory`].
+//! All parsing works on copied bytes. Whatever these are, a walker neither panics nor hangs. This crate makes no system calls to read a
+//! process: the caller implements [`Memory`], for a process, a core file, or the bytes of a test.
 
 // This crate returns numbers and texts. Only the command writes to a terminal.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
@@ -58,11 +58,11 @@ pub use walk::{CopyMoment, CountCheck, Forecast, HeapArena, Unknown, Walk, Walke
 pub use walks::{ALL, HeapWalks, best_of, walk_all, walked};
 pub use window::Window;
 
-/// Every allocator that is known in one of these ways. Problems are told in this order.
+/// Every allocator that can be recognised without a walk. Problems are reported in this order.
 pub const KNOWN: &[AllocatorMark] =
     &[jemalloc::KNOWN, mimalloc::KNOWN, tcmalloc::KNOWN, snmalloc::KNOWN, musl::KNOWN, system::KNOWN];
 
-/// The texts, reversed, each with its allocator's name.
+/// The name of each allocator, with its text as it is stored: reversed (see [`AllocatorMark::text`]).
 pub fn texts() -> impl Iterator<Item = (&'static str, &'static [u8])> {
     KNOWN.iter().filter_map(|known| Some((known.name, known.text?)))
 }

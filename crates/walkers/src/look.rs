@@ -1,4 +1,4 @@
-//! Looks into a file for what it says. In: the file. Out: a number.
+//! Reads facts from the file itself instead of from a process's memory.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use crate::{Fact, elf, system};
 
 impl Fact {
-    /// Looks for it in a file that has this many bytes. The reader may have no right to ask for the length itself.
+    /// Looks for the fact in a file of `bytes` bytes. The caller gives the length, because this process may have no right to ask for it.
     pub fn look_for(self, file: &File, bytes: u64) -> Option<u64> {
         let read = |at: u64, into: &mut [u8]| file.read_exact_at(into, at).is_ok();
         match self {

@@ -1,62 +1,63 @@
-//! The contract of what can be read: a live process, a core file, or bytes in a test.
+//! The trait for memory that can be read: a live process, a core file, or the bytes of a test.
 
 use crate::{Fact, Mapping, PageState, PageStates, Piece};
 
 /// A thread of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadId {
-    /// Its number in the kernel.
+    /// The kernel's thread id.
     pub tid: u32,
-    /// Its thread pointer (on x86-64: the base of the segment `fs`), from which its thread-local variables are found. `None` if
-    /// it could not be read.
+    /// The thread pointer (on x86-64, the base of the segment `fs`). Thread-local variables are found relative to it. `None` if it could
+    /// not be read.
     pub pointer: Option<u64>,
 }
 
 /// The memory of a process.
 pub trait Memory {
-    /// The mappings in the order of their addresses.
+    /// The mappings, in the order of their addresses.
     fn mappings(&self) -> &[Mapping];
 
-    /// The threads.
+    /// The threads of the process.
     fn threads(&self) -> &[ThreadId];
 
-    /// What the kernel holds for each page of the mappings.
+    /// The state of each page of the mappings.
     fn pages(&self) -> &PageStates;
 
-    /// Copies `into.len()` bytes from the address `at`. A page that was never touched reads as zeroes, and is not touched by it.
-    /// Returns whether all could be read: not so outside of mappings, of swapped pages and guards, or if the process has ended.
+    /// Copies `into.len()` bytes from the address `at`. A page that was never touched reads as zeroes, and the read does not make it
+    /// resident. Returns false if a byte could not be read: it is outside of the mappings, in swap or in a guard page, or the process has
+    /// ended.
     fn read(&self, at: u64, into: &mut [u8]) -> bool;
 
-    /// Copies each piece, as [`Memory::read`] does, and with few calls where that is possible.
+    /// Copies each piece as [`Memory::read`] does, with few system calls where possible.
     fn read_each(&self, pieces: &mut [Piece]) {
         for piece in pieces {
             piece.is_read = self.read(piece.at, &mut piece.bytes);
         }
     }
 
-    /// Copies bytes as they are now, even if no mapping had them when these were read: memory that has grown since. It is asked for only
-    /// where the process has written something, since reading elsewhere would give it a page.
+    /// Copies bytes as they are now, even if the address was in no mapping when the mappings were read. Call this only for bytes that the
+    /// process has written: reading an untouched page would make it resident.
     fn read_now(&self, at: u64, into: &mut [u8]) -> bool {
         self.read(at, into)
     }
 
-    /// What the file of a mapping says, where the file itself can be asked. `None`: what is mapped has to be read.
+    /// Reads a fact from the file of a mapping. The outer `None` means that the file itself is not available, and the caller must read the
+    /// mapped bytes.
     fn fact(&self, _mapping: &Mapping, _fact: Fact) -> Option<Option<u64>> {
         None
     }
 
-    /// Whether the walkers also list each live block (`Layout::live`): 16 bytes a block, for who looks into them.
+    /// Whether the walkers also list each live block (`Layout::live`). The list costs 16 bytes a block.
     fn wants_blocks(&self) -> bool {
         false
     }
 
-    /// Whether something was not read because the time for reading is over. From then on nothing is read, and what tries one address after
-    /// the other gives up.
+    /// Whether a read failed because the time for reading is over. From then on all reads fail, and a loop over many addresses must stop.
     fn is_late(&self) -> bool {
         false
     }
 
-    /// The word at an address now, by [`Memory::read_now`].
+    /// The word at an address, read by [`Memory::read_now`].
     fn word_now(&self, at: u64) -> Option<u64> {
         let mut bytes = [0; 8];
         self.read_now(at, &mut bytes).then(|| u64::from_le_bytes(bytes))
@@ -69,7 +70,8 @@ pub trait Memory {
         all[..after].last().filter(|one| at < one.to)
     }
 
-    /// The bytes of a range that nobody may read: those outside of mappings, of mappings without the right to read, and guards.
+    /// How many bytes of a range are not readable: they are outside of the mappings, in mappings without the right to read, or in guard
+    /// pages.
     fn unreadable(&self, from: u64, to: u64) -> u64 {
         let all = self.mappings();
         let first = all.partition_point(|one| one.to <= from);
@@ -82,7 +84,7 @@ pub trait Memory {
         to - from - within.map(readable).sum::<u64>()
     }
 
-    /// The word at an address, which needs not be aligned.
+    /// The word at an address, which need not be aligned.
     fn word(&self, at: u64) -> Option<u64> {
         let mut bytes = [0; 8];
         self.read(at, &mut bytes).then(|| u64::from_le_bytes(bytes))

@@ -1,9 +1,9 @@
-//! An allocator that is in the process by its library's name, and whose layout no walker knows. In: a memory. Out: the file, and its
-//! build-id, by which its release is found.
+//! Reports an allocator whose library is mapped, but whose layout no walker knows. The report has the file and its build-id, from which its
+//! release can be found.
 
 use crate::{Memory, Unknown, build_id};
 
-/// Says that the heap could not be divided, if a library with that name is mapped.
+/// An error for the heap, if a library whose name contains `name` is mapped. `known` are the releases that can be read.
 pub fn unknown<T>(memory: &dyn Memory, allocator: &'static str, name: &str, known: &str) -> Option<Result<T, Unknown>> {
     let file = memory.mappings().iter().find(|mapping| {
         let file = mapping.name.rsplit('/').next().unwrap_or_default();

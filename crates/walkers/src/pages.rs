@@ -1,4 +1,4 @@
-//! What the kernel holds for each page: runs of pages in one state, in the order of their addresses.
+//! The state of each page in the kernel, as runs of pages with one state, in the order of their addresses.
 
 /// The bytes of a page.
 pub const PAGE: u64 = 4096;
@@ -6,19 +6,19 @@ pub const PAGE: u64 = 4096;
 /// The state of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageState {
-    /// In memory, and counted as resident.
+    /// In memory and counted as resident, but neither `OfFile` nor `Huge`.
     Resident,
-    /// In memory, and counted as resident, as the file of a private mapping has it: the process has not written to it.
+    /// In memory and counted as resident: a page of a private file mapping to which the process has not written.
     OfFile,
-    /// In memory as a part of a huge page.
+    /// In memory as a part of a huge page, and counted as resident.
     Huge,
-    /// The kernel's page of zeroes: it was read, never written. Not counted as resident.
+    /// The kernel's shared page of zeroes: the process has read the page and never written to it. Not counted as resident.
     Zero,
-    /// Full of zeroes, and either that page or one that is resident: kernels before 6.7 do not tell.
+    /// Full of zeroes: either the shared page of zeroes or a resident page. Kernels before 6.7 do not say which.
     Unclear,
-    /// In swap. Reading it would bring it back.
+    /// In swap. Reading it would load it back into memory.
     Swapped,
-    /// A guard that the program has put here (`MADV_GUARD_INSTALL`). It has no memory, and nobody can read it.
+    /// A guard page that the program has made (`MADV_GUARD_INSTALL`). It has no memory, and cannot be read.
     Guard,
 }
 
@@ -28,7 +28,7 @@ impl PageState {
         matches!(self, PageState::Resident | PageState::OfFile | PageState::Huge)
     }
 
-    /// Whether the page may be read: nothing is brought back from swap, and a guard has nothing to read.
+    /// Whether the page may be read. A page in swap may not, since the read would load it back into memory. A guard page cannot.
     pub fn may_be_read(self) -> bool {
         !matches!(self, PageState::Swapped | PageState::Guard)
     }
@@ -45,12 +45,12 @@ pub struct PageRun {
     pub state: PageState,
 }
 
-/// The pages of a process that are in one of the states. A page in no run was never touched, or has been given back.
+/// The pages of a process, as runs of the same state. A page that is in no run was never touched, or has been given back.
 #[derive(Clone, Debug, Default)]
 pub struct PageStates(Vec<PageRun>);
 
 impl PageStates {
-    /// Adds a run behind those that are there. One that is empty, or begins before their end, is left out.
+    /// Appends a run. It is ignored if it is empty, or begins before the end of the last run.
     pub fn push(&mut self, run: PageRun) {
         let end = self.0.last().map_or(0, |last| last.to);
         if run.from < end || run.from >= run.to {
@@ -62,18 +62,18 @@ impl PageStates {
         }
     }
 
-    /// These and others. Where both have pages, these stay.
+    /// These runs and the others together. Where both have pages, the others are ignored.
     pub fn with(self, others: PageStates) -> PageStates {
         let mut all = self.0;
         all.extend(others.0);
-        // Of two that begin alike the one that was there comes first.
+        // The sort is stable: of two runs with the same begin, the one of `self` comes first.
         all.sort_by_key(|run| run.from);
         let mut pages = PageStates::default();
         all.into_iter().for_each(|run| pages.push(run));
         pages
     }
 
-    /// The state of the page that has the address.
+    /// The state of the page with this address.
     pub fn state(&self, at: u64) -> Option<PageState> {
         let after = self.0.partition_point(|run| run.from <= at);
         self.0[..after].last().filter(|run| at < run.to).map(|run| run.state)

@@ -1,11 +1,11 @@
-//! Bytes of a memory that are copied together with others.
+//! Bytes that are copied together with others, in few system calls.
 
-/// Bytes that are wanted, and whether they were read.
+/// Bytes to read, and whether they were read.
 #[derive(Debug)]
 pub struct Piece {
-    /// The address of the first one.
+    /// The address of the first byte.
     pub at: u64,
-    /// The bytes. If they were not read, they are anything.
+    /// The bytes. They have no meaning unless `is_read` is true.
     pub bytes: Vec<u8>,
     /// Whether all of them were read.
     pub is_read: bool,
@@ -17,7 +17,7 @@ impl Piece {
         Piece { at, bytes: vec![0; count], is_read: false }
     }
 
-    /// `count` of its bytes from an address on. `None` if it does not have them, or was not read.
+    /// `count` of its bytes from an address on. `None` if the piece does not contain them, or was not read.
     pub fn get(&self, at: u64, count: usize) -> Option<&[u8]> {
         let place = usize::try_from(at.checked_sub(self.at)?).ok()?;
         self.bytes.get(place..place.checked_add(count)?).filter(|_| self.is_read)

@@ -1,8 +1,8 @@
-//! Adds up blocks of one kind that lie on the same page, so that a page with many small blocks is looked up once.
+//! Adds up blocks of one kind on the same page, so that the layout is searched once for a page with many small blocks.
 
 use crate::{BlockKind, Layout, PAGE};
 
-/// Bytes that are still to be put on a page.
+/// The bytes of one page that are not yet in the layout.
 pub struct Sums<'a> {
     layout: &'a mut Layout,
     kind: BlockKind,
@@ -11,12 +11,11 @@ pub struct Sums<'a> {
 }
 
 impl<'a> Sums<'a> {
-    /// For blocks of a kind.
     pub fn new(layout: &'a mut Layout, kind: BlockKind) -> Self {
         Sums { layout, kind, page: 0, bytes: 0 }
     }
 
-    /// A block, or several that adjoin.
+    /// Adds a block, or several adjacent ones.
     pub fn add(&mut self, at: u64, bytes: u64) {
         let page = at & !(PAGE - 1);
         if page != self.page {

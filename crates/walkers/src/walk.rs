@@ -1,4 +1,4 @@
-//! The contract of a walker: the memory of a process in, its allocator's heap out.
+//! What a walker is: it reads the memory of a process, and returns its allocator's heaps.
 
 use std::time::Duration;
 
@@ -6,30 +6,30 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Layout, Memory, PageStates, Parts};
 
-/// Finds and divides the heaps of an allocator.
+/// Finds and analyses the heaps of one allocator.
 type DivideHeaps = fn(&dyn Memory) -> Vec<Result<Walk, Unknown>>;
 
 /// A walker of one allocator's heaps.
 pub struct Walker {
     /// The allocator's name: `glibc`.
     pub name: &'static str,
-    /// What it knows, in one line: the releases that it was tested with.
+    /// In one line, the releases that it was tested with.
     pub about: &'static str,
-    /// Finds and walks its heaps. None if this allocator is not in the process, and mostly one. A process can have several allocators, and
-    /// then each walker finds its own.
+    /// Finds and walks the heaps. Most often there is one, and none if the process does not use this allocator. A process can have several
+    /// allocators: each walker finds its own.
     pub walk: DivideHeaps,
-    /// Divides heaps that change while they are walked, from one short copy of the allocator's structures. None for an allocator whose
-    /// structures lie among the blocks.
+    /// Analyses heaps that change during a walk, from one short copy of the allocator's structures. `None` if the allocator's structures
+    /// lie among the blocks.
     pub by_copy: Option<DivideHeaps>,
 }
 
-/// The allocator is there, and its heap could not be taken apart.
+/// The process has this allocator, but its heap could not be analysed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{allocator}: heap not divided: {reason}")]
 pub struct Unknown {
-    /// The allocator.
+    /// The allocator's name.
     pub allocator: &'static str,
-    /// The reason, for a reader: what was wanted and what was found.
+    /// The reason, as text for the user: what was expected and what was found.
     pub reason: String,
 }
 
@@ -38,51 +38,51 @@ pub struct Unknown {
 pub struct Walk {
     /// The allocator's name.
     pub allocator: &'static str,
-    /// Which one it is, if a process has several of this allocator: 1 is the program's own, the others are in other name spaces.
+    /// 1 is the program's own allocator. If a process has several of the same kind, the others are in other name spaces of the loader.
     pub copy: u32,
-    /// The version or the layout by which it was read: `2.36`.
+    /// The version or the layout that the walker used: `2.36`.
     pub version: String,
     /// What lies on each page.
     pub layout: Layout,
-    /// The arenas. A region's arena is an index into these.
+    /// A region's arena is an index into this list.
     pub arenas: Vec<HeapArena>,
     /// Bytes of live blocks, as the allocator's own counters count them (usable or chunk sizes; the walker's file says which).
     pub live: u64,
-    /// Blocks that are live.
+    /// The number of live blocks.
     pub blocks: u64,
     /// Bytes in thread caches.
     pub cached: u64,
-    /// Places at which the walk found a block that cannot be, and went on behind it: the heap changed under it.
+    /// How often the walk found an impossible block and continued behind it. The cause is that the heap changed during the walk.
     pub breaks: u64,
-    /// Bytes that were skipped at breaks, or because what says where they end could not be read.
+    /// Bytes that were skipped at breaks, or because the sizes of the blocks there could not be read.
     pub skipped: u64,
-    /// Bytes of blocks that were allocated or freed while the counts were read, so that they may count twice or not at all. Only for
-    /// an allocator that puts a block elsewhere than where it has just freed one (mimalloc), or that keeps it in a cache (jemalloc).
+    /// Bytes of blocks that were allocated or freed during the walk, and may be counted twice or not at all. This occurs only if the
+    /// allocator puts a new block elsewhere than where it has just freed one (mimalloc), or keeps freed blocks in a cache (jemalloc).
     pub moved: u64,
-    /// Bytes that are in swap. They were not read, since that would bring them back.
+    /// Bytes in swap. They were not read: reading would load them back into memory.
     pub swapped: u64,
-    /// Bytes of pages that nobody may read, such as the guards of stacks that lie in blocks.
+    /// Bytes of pages without the right to read, such as the guards of stacks that lie in blocks.
     pub unreadable: u64,
-    /// What was compared with the allocator's own counts.
+    /// Comparisons with the allocator's own counts.
     pub checks: Vec<CountCheck>,
-    /// What each remedy would give back.
+    /// The forecast of each remedy.
     pub forecasts: Vec<Forecast>,
-    /// The copy that it is from, if the heap changes too fast to be walked.
+    /// If the heap changed too fast for a walk, the copy of its structures that was walked instead.
     pub copied: Option<CopyMoment>,
-    /// The time that it had, if that was over before its end: what it has not read is missing in all figures.
+    /// The time limit, if the walk reached it before its end. What was not read is then missing in all figures.
     pub late: Option<Duration>,
 }
 
-/// The copy of an allocator's structures that a walk is from.
+/// A copy of an allocator's structures that was walked instead of the heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopyMoment {
-    /// When it was begun, in microseconds since 1970.
+    /// When the copying began, in microseconds since 1970.
     #[serde(rename = "taken_timestamp_seconds", with = "allocanary_text::seconds::micros")]
     pub taken: u64,
     /// How long it took, in microseconds.
     #[serde(rename = "copy_seconds", with = "allocanary_text::seconds::micros")]
     pub took: u64,
-    /// By at most how many bytes the live ones are off.
+    /// The figure for live bytes is wrong by at most this many bytes.
     #[serde(rename = "within_bytes")]
     pub within: u64,
 }
@@ -92,27 +92,27 @@ pub struct CopyMoment {
 pub struct HeapArena {
     /// Its name in reports: `main`, `thread arena 3`, `jemalloc 0`, `mmapped`.
     pub name: String,
-    /// Its address, if it has one.
+    /// Its address; 0 if it has none.
     pub at: u64,
-    /// Threads that allocate from it, where the allocator counts them.
+    /// The number of threads that allocate from it. `None` if the allocator does not count them.
     pub threads: Option<u64>,
 }
 
-/// A count of the walk, and the same count by the allocator itself.
+/// A count of the walk next to the allocator's own count of the same thing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CountCheck {
     /// What was counted: `mmapped blocks`.
     pub what: String,
     /// The allocator's count.
     pub wanted: u64,
-    /// The walk's.
+    /// The walk's count.
     pub found: u64,
-    /// The difference that a heap which changes while it is read may have.
+    /// The difference to accept, because the heap changes while it is read.
     pub tolerance: u64,
 }
 
 impl CountCheck {
-    /// Whether both agree.
+    /// Whether the two counts differ by no more than the tolerance.
     pub fn holds(&self) -> bool {
         self.wanted.abs_diff(self.found) <= self.tolerance
     }
@@ -123,20 +123,20 @@ impl CountCheck {
 pub struct Forecast {
     /// The remedy: `malloc_trim(0)`.
     pub remedy: &'static str,
-    /// Resident bytes that it would give back.
+    /// The resident bytes that it would give back.
     pub bytes: u64,
-    /// Whether that is an upper bound only.
+    /// Whether `bytes` is only an upper bound.
     pub at_most: bool,
 }
 
-/// In the smallest heaps a few blocks are more than 2 %.
+/// Moved bytes up to this count are accepted: in the smallest heaps a few blocks are more than 2 %.
 const FEW: u64 = 16 << 10;
 
-/// The live bytes of a copy may be off by one part in so many.
+/// The live bytes of a copy may be wrong by at most 1 / `PART` of them.
 const PART: u64 = 10;
 
 impl Walk {
-    /// The name of its heap: the allocator's, or `2nd glibc`.
+    /// The name of the heap: `glibc` for the program's own, `2nd glibc` for the next.
     pub fn name(&self) -> String {
         match self.copy {
             0 | 1 => self.allocator.into(),
@@ -146,8 +146,8 @@ impl Walk {
         }
     }
 
-    /// Whether its figures may be shown: at most 2 % of the heap was skipped, and of the live blocks moved, and every check holds.
-    /// Otherwise the reason.
+    /// `Ok` if the figures may be shown: at most 2 % of the heap was skipped, at most 2 % of the live bytes moved, and every check holds.
+    /// The error is the reason why not, as text for the user. `resident` is the heap's resident bytes.
     pub fn trust(&self, resident: u64) -> Result<(), String> {
         if let Some(time) = self.late {
             let (blocks, live) = (self.blocks, self.live);
@@ -198,8 +198,8 @@ impl Walk {
 }
 
 impl Walk {
-    /// Whether more than 2 % of the live bytes, and not only few blocks, moved while they were counted; or so many may be wrong in a copy
-    /// that it is of no use.
+    /// Whether too many live bytes moved during the count: more than 2 % of them and more than [`FEW`]. For a copy: whether more than 1 /
+    /// [`PART`] of them may be wrong.
     fn is_moving(&self) -> bool {
         match self.copied {
             Some(copied) => copied.within.saturating_mul(PART) > self.live,
@@ -207,13 +207,13 @@ impl Walk {
         }
     }
 
-    /// Whether its figures may be shown.
+    /// Whether [`Walk::trust`] allows the figures to be shown.
     pub fn is_trusted(&self, pages: &PageStates) -> bool {
         let parts = self.layout.parts(pages, self.arenas.len() as u32);
         self.trust(parts.iter().map(Parts::sum).sum()).is_ok()
     }
 
-    /// How doubtful a walk is: checks that fail, then bytes skipped or moved, then breaks. Of two walks the lower one is better.
+    /// How doubtful the walk is: failed checks, then bytes skipped or moved, then breaks. The lower of two walks is the better one.
     pub fn doubt(&self) -> (u64, u64, u64) {
         let failed = self.checks.iter().filter(|check| !check.holds()).count();
         (failed as u64 + u64::from(self.is_moving()), self.skipped.saturating_add(self.moved), self.breaks)

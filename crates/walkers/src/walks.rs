@@ -1,16 +1,17 @@
-//! Walks with every walker. In: a memory, or what opens one. Out: what each walker has found.
+//! Runs every walker on a memory, several times if the process changes.
 
 use crate::{Memory, Unknown, Walk, Walker, jemalloc, mimalloc, musl, system, tcmalloc};
 
 /// Every walker.
 pub const ALL: &[&Walker] = &[&system::WALKER, &jemalloc::WALKER, &mimalloc::WALKER, &tcmalloc::WALKER, &musl::WALKER];
 
-/// Walks with every walker, and returns what each has found.
+/// Runs every walker, and returns the heaps that each has found.
 pub fn walk_all(memory: &dyn Memory) -> Vec<Result<Walk, Unknown>> {
     ALL.iter().flat_map(|walker| (walker.walk)(memory)).collect()
 }
 
-/// Walks with every walker. Those of `by_copy` divide by one short copy, and come first: their copies are of the pages of this moment.
+/// Runs every walker. The allocators in `by_copy` are analysed from a short copy. They come first, because the states of the pages were
+/// read just before.
 fn walk_by_copy(memory: &dyn Memory, by_copy: &[&str]) -> Vec<Result<Walk, Unknown>> {
     let copying = |walker: &Walker| walker.by_copy.filter(|_| by_copy.contains(&walker.name));
     let mut all: Vec<(usize, &Walker)> = ALL.iter().copied().enumerate().collect();
@@ -21,9 +22,9 @@ fn walk_by_copy(memory: &dyn Memory, by_copy: &[&str]) -> Vec<Result<Walk, Unkno
     walks.into_iter().flat_map(|(_, walks)| walks).collect()
 }
 
-/// Opens and walks a process that runs, up to `tries` times, until a walk has neither a break nor a check that fails. If a heap of the
-/// best one cannot be trusted, it is divided by a short copy where its walker can do that. Returns the best one with the memory that it
-/// read. An error of the first opening is returned; a later one ends the tries.
+/// Opens and walks a running process, up to `tries` times, until a walk has neither a break nor a failed check. If a heap of the best walk
+/// cannot be trusted, tries a short copy of its structures, where its walker can do this. Returns the best result with the memory that was
+/// read. An error of the first opening is returned. A later one ends the tries.
 pub fn best_of<M: Memory, E>(tries: u32, mut open: impl FnMut() -> Result<M, E>) -> Result<HeapWalks<M>, E> {
     let mut best = walked(tries, &mut open)?;
     let doubtful = best.doubtful();
@@ -39,7 +40,7 @@ pub fn best_of<M: Memory, E>(tries: u32, mut open: impl FnMut() -> Result<M, E>)
     Ok(best)
 }
 
-/// The best of up to `tries` walks.
+/// The best of up to `tries` walks, without the attempt by copy.
 pub fn walked<M: Memory, E>(tries: u32, mut open: impl FnMut() -> Result<M, E>) -> Result<HeapWalks<M>, E> {
     let mut walk =
         || open().map(|memory| (walk_all(&memory), memory)).map(|(walks, memory)| HeapWalks { memory, walks });
@@ -59,14 +60,14 @@ pub fn walked<M: Memory, E>(tries: u32, mut open: impl FnMut() -> Result<M, E>) 
 /// A memory, and what each walker found in it.
 #[derive(Debug)]
 pub struct HeapWalks<M> {
-    /// What was read: the mappings and the states of the pages belong to these walks.
+    /// The memory that these walks have read: its mappings and its states of pages fit them.
     pub memory: M,
     /// The heaps, as [`walk_all`] returns them.
     pub walks: Vec<Result<Walk, Unknown>>,
 }
 
 impl<M: Memory> HeapWalks<M> {
-    /// The allocators of the heaps that cannot be trusted, one for each heap.
+    /// The allocators whose heaps cannot be trusted or were not analysed. One entry for each heap.
     fn doubtful(&self) -> Vec<&'static str> {
         let name = |walk: &Result<Walk, Unknown>| match walk {
             Ok(walk) => Some(walk.allocator).filter(|_| !walk.is_trusted(self.memory.pages())),
@@ -77,7 +78,7 @@ impl<M: Memory> HeapWalks<M> {
 }
 
 impl<M> HeapWalks<M> {
-    /// The heaps that could not be divided, and the doubts of the others together.
+    /// The number of heaps that could not be analysed, then the sums of [`Walk::doubt`] over the others.
     fn doubt(&self) -> (u64, u64, u64, u64) {
         self.walks.iter().fold((0, 0, 0, 0), |sum, walk| match walk {
             Err(_) => (sum.0 + 1, sum.1, sum.2, sum.3),

@@ -1,11 +1,11 @@
-//! Reads memory in pieces, for walks that go from low to high addresses: one copy for many small reads.
+//! Reads memory in pieces, so that many small reads at ascending addresses need one copy.
 
 use crate::{Memory, PAGE};
 
-/// The bytes of a piece, for walks.
+/// The default length of a piece, in bytes.
 const PIECE: u64 = 1 << 18;
 
-/// A piece of a process's memory. Pieces begin at multiples of their length.
+/// A copy of one piece of a process's memory. Pieces begin at multiples of their length.
 pub struct Window<'a> {
     memory: &'a dyn Memory,
     piece: u64,
@@ -24,7 +24,7 @@ impl<'a> Window<'a> {
         Window { piece: PAGE, ..Window::new(memory) }
     }
 
-    /// `count` bytes from an address. `None` if they cannot be read. Returns at most a piece.
+    /// `count` bytes from an address, at most one piece. `None` if they cannot be read.
     pub fn bytes(&mut self, at: u64, count: usize) -> Option<&[u8]> {
         let end = at.checked_add(count as u64)?;
         if at < self.from || end > self.from + self.bytes.len() as u64 {
@@ -39,7 +39,7 @@ impl<'a> Window<'a> {
         self.bytes(at, 8).map(|bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes were asked for")))
     }
 
-    /// Reads the piece that has the address, or as much of its mapping as lies in it.
+    /// Reads the piece around the address, cut to its mapping and to pages that may be read.
     fn fill(&mut self, at: u64, end: u64) -> Option<()> {
         let mapping = self.memory.mapping(at)?;
         let mut from = (at / self.piece * self.piece).max(mapping.from);
@@ -60,7 +60,7 @@ impl<'a> Window<'a> {
         if self.memory.read(from, &mut self.bytes) {
             return Some(());
         }
-        // A page in the piece cannot be read. Those of the bytes that were asked for may still be there.
+        // Some page of the piece cannot be read. So it tries only the pages of the wanted bytes, then only these bytes.
         let pages = (at / PAGE * PAGE).max(mapping.from)..end.next_multiple_of(PAGE).min(mapping.to).max(end);
         for part in [pages, at..end] {
             self.from = part.start;

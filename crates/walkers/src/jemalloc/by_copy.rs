@@ -1,7 +1,7 @@
-//! A heap that changes while it is walked, from one short copy of its structures. In: a memory. Out: a walk of the copy.
+//! Walks a short copy of jemalloc's structures, for a heap that changes too fast for a walk.
 //!
-//! All that a walk needs lies in jemalloc's own blocks, in the threads' caches and in the blocks that have the caches' stacks. A first
-//! walk finds them, whatever it finds wrong.
+//! A walk needs only jemalloc's own blocks, the threads' caches, and the blocks with the caches' stacks. A first walk of the changing heap
+//! finds where these are, even if it finds errors in them.
 
 use std::ops::Range;
 
@@ -10,10 +10,10 @@ use super::{Caches, best_fit, metadata, take_apart};
 use crate::copies::{Steadiest, changed, copies};
 use crate::{CopyMoment, Memory, MemoryCopy, Unknown, Walk};
 
-/// One part in so many of the active bytes may be missing or too much in a copy: extents that were made or given up while it was made.
+/// The count of active bytes may be wrong by 1 / `PART` in a copy: extents are made and given up during the copying.
 const PART: u64 = 33;
 
-/// The walk, if there is a jemalloc whose structures can be copied.
+/// The walk of the best copy. `None` if there is no jemalloc, or its structures could not be copied.
 pub fn walk(memory: &dyn Memory) -> Option<Result<Walk, Unknown>> {
     let trees = rtree::find(memory);
     let copies = copies(memory, trees.iter().flat_map(|tree| structures(memory, tree)))?;
@@ -27,7 +27,7 @@ pub fn walk(memory: &dyn Memory) -> Option<Result<Walk, Unknown>> {
     Some(Ok(walk))
 }
 
-/// Where the structures of a tree are: its root, jemalloc's own blocks, and the caches.
+/// The ranges of a tree's structures: its root, jemalloc's own blocks, and the caches.
 fn structures(memory: &dyn Memory, tree: &Tree) -> Vec<Range<u64>> {
     let Ok((release, extents)) = best_fit(memory, tree) else { return Vec::new() };
     let caches = Caches::read(memory, &extents, release);

@@ -1,7 +1,7 @@
-//! The blocks that thread caches keep, and those that the caches are in. In: the threads, and the extents. Out: the blocks' addresses.
+//! Finds the blocks in thread caches, and the blocks that hold the caches' own arrays.
 //!
-//! A thread has its cache among its thread-local variables, just below its thread pointer: arrays with one `cache_bin_t` of 24 bytes for
-//! each size class (`include/jemalloc/internal/cache_bin.h`):
+//! A thread's cache is among its thread-local variables, just below its thread pointer. It consists of arrays of `cache_bin_t`, which have
+//! 24 bytes and are one for each size class (`include/jemalloc/internal/cache_bin.h`):
 //!
 //! | offset | 5.3 | |
 //! |---|---|---|
@@ -15,10 +15,9 @@
 //! | 4 | `ncached` | how many blocks are cached |
 //! | 16 | `avail` | where the stack of addresses ends |
 //!
-//! The stacks of all classes lie one behind the other. So each record ends where the next begins, and no address is needed to find
-//! an array: it is a long run of records for which this is so. Each cached block must have the size class of its record; where most
-//! have not, the array is that of another jemalloc in the process. In 5.2 large blocks have an array of their own, behind a structure
-//! with the addresses of both.
+//! The stacks of all classes are adjacent: each record's stack ends where the next one begins. So an array is recognised without its
+//! address, as a long run of such records. Each cached block must have the size class of its record. If most do not, the array belongs to
+//! another jemalloc in the process. In 5.2, large blocks have their own array, behind a structure with the addresses of both arrays.
 
 use std::ops::Range;
 
@@ -28,30 +27,30 @@ use crate::{Memory, ThreadId};
 
 const RECORD: usize = 24;
 
-/// The bytes below the thread pointer in which thread-local variables are looked for.
+/// How many bytes below the thread pointer are searched.
 const BELOW: u64 = 1 << 18;
 
-/// The bytes behind the array for small blocks in which the address of that for large ones is looked for (5.2).
+/// How many bytes behind the array for small blocks are searched for the address of the one for large blocks (5.2).
 const BEHIND: usize = 256;
 
-/// More blocks of a class are in no cache of 5.2 (`lg_tcache_nslots_mul` is not in that release).
+/// The most blocks of a class in a cache of 5.2 (that release has no `lg_tcache_nslots_mul`).
 const MOST: u64 = 1 << 13;
 
-/// A shorter run of records is no cache. jemalloc has 36 classes of small blocks.
+/// A shorter run of records is not accepted as a cache. jemalloc has 36 classes of small blocks.
 const SHORTEST: usize = 16;
 
-/// What was found.
+/// The caches of all threads.
 #[derive(Debug, Default)]
 pub struct Caches {
     /// The addresses of cached blocks, sorted.
     pub blocks: Vec<u64>,
-    /// The addresses of the blocks that have the stacks of addresses: jemalloc's own, sorted. 28 KiB for each thread by default.
+    /// The addresses, sorted, of jemalloc's own blocks with the stacks of addresses. A thread has 28 KiB of these by default.
     pub own: Vec<u64>,
-    /// Where the caches are, and the stacks of addresses.
+    /// The ranges of the caches, and of their stacks of addresses.
     pub places: Vec<Range<u64>>,
-    /// Addresses in caches that are no blocks of their class: the cache changed while it was read.
+    /// Addresses in caches that are no blocks of their class, because the cache changed while it was read.
     pub odd: u64,
-    /// Bytes of blocks for such addresses that lie in the heap: they count as live.
+    /// Bytes of the blocks for such addresses, if they lie in the heap. They count as live.
     pub moved: u64,
 }
 
@@ -100,7 +99,7 @@ impl Caches {
             }
             let end = run.last().map_or(1, Record::end);
             let own = extents.block_of(end - 1);
-            // In 5.2 the records for large blocks lie behind those for small ones.
+            // This includes the records for large blocks of 5.2, which lie behind those for small ones.
             self.places.push(at..pointer);
             self.places.extend(own.map(|own| own..end));
             if blocks.len() >= odd {
@@ -117,9 +116,9 @@ impl Caches {
 #[derive(Clone, Copy)]
 struct Record {
     head: u64,
-    /// Bytes of addresses in the stack.
+    /// The bytes of the stack that are in use: 8 for each cached block.
     cached: usize,
-    /// The low 16 bits of where its stack begins and ends, if it has them.
+    /// The low 16 bits of the addresses where its stack begins and ends, if the record has them.
     low: Option<(u16, u16)>,
 }
 
@@ -148,23 +147,23 @@ impl Record {
         }
     }
 
-    /// Where its stack ends.
+    /// The address where its stack ends.
     fn end(&self) -> u64 {
         self.head + self.cached as u64
     }
 
-    /// Whether its stack lies right behind that of another record.
+    /// Whether its stack lies directly behind that of another record.
     fn follows(&self, last: &Record) -> bool {
         let length = self.end().wrapping_sub(last.end());
         match (self.low, last.low) {
             (Some((full, empty)), Some((_, before))) => before == full && length == u64::from(empty.wrapping_sub(full)),
-            // It has room for what is cached.
+            // The record has no begin of the stack: the distance must have room for the cached blocks.
             _ => (1..=8 * MOST).contains(&length) && self.cached as u64 <= length,
         }
     }
 }
 
-/// The long runs of records of which each ends where the next begins, each with its address. `from` is that of the bytes.
+/// The long runs of records whose stacks are adjacent, each with the address of its first record. `from` is the address of `bytes`.
 fn runs(bytes: &[u8], from: u64, release: &JemallocRelease) -> Vec<(u64, Vec<Record>)> {
     let (mut runs, mut at) = (Vec::new(), 0);
     while at + RECORD <= bytes.len() {
@@ -181,7 +180,7 @@ fn runs(bytes: &[u8], from: u64, release: &JemallocRelease) -> Vec<(u64, Vec<Rec
     runs
 }
 
-/// Adds the records for large blocks to those for small ones, which begin at a place of the bytes.
+/// Adds the records for large blocks to those for small ones, which begin at `bytes[at]`.
 fn large(bytes: &[u8], from: u64, at: usize, small: &mut Vec<Record>, release: &JemallocRelease) {
     small.truncate(release.classes.small.into());
     let behind = at + small.len() * RECORD;
@@ -196,7 +195,7 @@ fn large(bytes: &[u8], from: u64, at: usize, small: &mut Vec<Record>, release: &
     }
 }
 
-/// The records from the first byte on, as far as each follows the one before.
+/// The records from the first byte on, until one's stack does not follow the one before.
 fn run(bytes: &[u8], mut last: Option<Record>, form: ThreadCacheForm) -> Vec<Record> {
     let follow = |record: Record| {
         let follows = last.is_none_or(|last| record.follows(&last));

@@ -1,4 +1,4 @@
-//! jemalloc's own counters, without a walk: the pages in use of each arena.
+//! Reads jemalloc's own counters without a walk: the pages in use of each arena.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,32 +6,32 @@ use super::{metadata, release, rtree};
 use crate::counts::{AllocatorCounters, MemoryReader};
 use crate::{Memory, PAGE};
 
-/// Where they are. An arena that begins later is not among them until they are looked for again.
+/// The addresses of the counters. An arena that is created later is missing until [`JemallocPlace::find`] runs again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JemallocPlace {
     arenas: Vec<Pages>,
 }
 
-/// Arenas of a machine with 256 processors, four of each. What a process shows beyond is not kept: it may show anything.
+/// The number of arenas on a machine with 256 processors, four for each. If a process seems to have more, none are used: its memory may
+/// have been damaged.
 const MOST: usize = 1024;
 
 /// An arena's counter of pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Pages {
-    /// Where it is.
     at: u64,
-    /// A word of the arena that stays as it is, by which it is known again.
+    /// The address and the value of a constant word of the arena. If the value differs later, the arena is gone.
     mark: (u64, u64),
 }
 
 impl JemallocPlace {
-    /// Looks for them. `None` if there is no jemalloc whose arenas are known here.
+    /// Finds the counters. `None` if there is no jemalloc whose arenas can be read.
     pub(crate) fn find(memory: &dyn Memory) -> Option<JemallocPlace> {
         let trees = rtree::find(memory);
         // Global variables point to each arena, and arenas lie in jemalloc's own blocks.
         let arenas = trees.iter().flat_map(|tree| {
             let blocks = metadata::blocks(memory, tree, &[]);
-            // Which release it is only a walk tells. By another one there are no arenas.
+            // Only a walk finds out the release. The layout of a wrong release finds no arenas, so the one that finds most is used.
             let by_release = release::ALL.iter().map(|release| metadata::arenas(memory, tree, &blocks, release));
             by_release.max_by_key(Vec::len).unwrap_or_default()
         });
@@ -41,7 +41,7 @@ impl JemallocPlace {
         (1..=MOST).contains(&arenas.len()).then_some(JemallocPlace { arenas })
     }
 
-    /// What they say now.
+    /// Reads the present values. `None` if an arena is gone, or cannot be read.
     pub(crate) fn read(&self, source: &impl MemoryReader) -> Option<AllocatorCounters> {
         let mut active = 0_u64;
         for &Pages { at, mark: (mark, word) } in &self.arenas {

@@ -1,33 +1,33 @@
-//! An extent: pages that jemalloc has in one state. In: the 128 bytes of its `edata_t`, and the release. Out: its fields.
+//! An extent: a range of pages that jemalloc keeps in one state. It is read from the 128 bytes of its `edata_t`.
 
 use super::release::{Classes, JemallocRelease};
 use super::rtree::LeafEntry;
 use crate::PAGE;
 
-/// What an extent is used for: `extent_state_e`.
+/// The state of an extent: `extent_state_e`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExtentUse {
     /// Has blocks.
     Active,
-    /// Free, not yet given back.
+    /// Free, and not yet given back to the kernel.
     Dirty,
-    /// Free, given back lazily.
+    /// Free, and given back lazily (`MADV_FREE`).
     Muzzy,
     /// Address space without memory.
     Retained,
-    /// On its way from one state to another.
+    /// Moving from one state to another.
     Moving,
 }
 
-/// Where a free region's bit is.
+/// One bit for each region of a slab, set if the region is free.
 pub type Bitmap = [u64; 8];
 
 /// An extent.
 #[derive(Clone, Copy, Debug)]
 pub struct Extent {
-    /// The first byte. A large block begins here.
+    /// The address of its first byte. A large block begins here.
     pub at: u64,
-    /// Bytes, in whole pages.
+    /// Its bytes, in whole pages.
     pub bytes: u64,
     bits: u64,
     release: &'static JemallocRelease,
@@ -43,7 +43,8 @@ impl Extent {
         (extent.bytes > 0 && end < 1 << 57 && extent.state_number() <= 5).then_some(extent)
     }
 
-    /// The large block that an entry of the tree tells of. `None` if it is none, or its class does not fit its pages.
+    /// The large block that an entry of the tree describes. `None` if the entry describes something else, or its class does not fit the
+    /// number of its pages.
     pub fn of_entry(entry: &LeafEntry, bytes: u64, arena: u64, release: &'static JemallocRelease) -> Option<Extent> {
         let fields = &release.extent;
         let state = u64::from(entry.state.unwrap_or(0)) << fields.state;
@@ -57,12 +58,12 @@ impl Extent {
         &self.release.classes
     }
 
-    /// Its first page.
+    /// The address of its first page.
     pub fn from(&self) -> u64 {
         self.at & !(PAGE - 1)
     }
 
-    /// The first page behind it.
+    /// The address of the first page behind it.
     pub fn to(&self) -> u64 {
         self.from() + self.bytes
     }
@@ -72,22 +73,21 @@ impl Extent {
         (self.bits & 0xfff) as u32
     }
 
-    /// Whether it has equal regions for small blocks.
+    /// Whether it is a slab: regions of one size for small blocks.
     pub fn slab(&self) -> bool {
         self.bits >> 12 & 1 == 1
     }
 
-    /// Whether the allocator of huge pages (`hpa:true`) made it.
+    /// Whether jemalloc's allocator of huge pages (`hpa:true`) made it.
     pub fn of_huge_pages(&self) -> bool {
         self.release.extent.huge.is_some_and(|bit| self.bits >> bit & 1 == 1)
     }
 
-    /// What it is used for, as the release has it.
+    /// Its state as a number of this release.
     pub fn state_number(&self) -> u8 {
         (self.bits >> self.release.extent.state & ((1 << self.release.extent.state_bits) - 1)) as u8
     }
 
-    /// What it is used for.
     pub fn state(&self) -> ExtentUse {
         match self.state_number() {
             0 => ExtentUse::Active,
@@ -103,17 +103,17 @@ impl Extent {
         (self.bits >> self.release.extent.class) as u8
     }
 
-    /// How many of a slab's regions are free.
+    /// The number of free regions of a slab.
     pub fn free(&self) -> u64 {
         self.bits >> self.release.extent.free & 0x3ff
     }
 
-    /// Bytes of each region.
+    /// The bytes of each region of a slab.
     pub fn block(&self) -> u64 {
         self.classes().bytes(self.class())
     }
 
-    /// Whether its pages are as many as its class wants. A small block has an extent to itself if the profiler picked it.
+    /// Whether the number of its pages fits its size class. A small block that the profiler has sampled has an extent to itself.
     pub fn fits_its_class(&self) -> bool {
         match (self.slab(), self.class() < self.classes().small) {
             (true, _) => self.classes().fit(self.class(), self.bytes),
@@ -122,10 +122,11 @@ impl Extent {
         }
     }
 
-    /// The usable bytes of a large block whose extent has `pad` bytes more.
+    /// The usable bytes of a large block. Its extent has `pad` bytes more than the block.
     ///
-    /// The release 5.3.1 has no size classes for them (`disable_large_size_classes:true`): what the extent has is usable. In earlier ones that
-    /// is the class. A small block has an extent to itself if the profiler picked it.
+    /// Release 5.3.1 has no size classes for large blocks (`disable_large_size_classes:true`): all bytes of the extent are usable. In
+    /// earlier releases the usable bytes are the size of the class, which is the same here. A small block that the profiler has sampled has
+    /// an extent to itself.
     pub fn usable(&self, pad: u64) -> u64 {
         match self.class() < self.classes().small {
             true => self.block(),
@@ -133,17 +134,17 @@ impl Extent {
         }
     }
 
-    /// Whether this large extent can only be one that has a page more than its block.
+    /// Whether this large extent must have one page more than its block.
     pub fn is_padded(&self) -> bool {
         !self.at.is_multiple_of(PAGE) || self.class() >= self.classes().small && self.bytes > self.block()
     }
 
-    /// How many regions a slab has; at most 512.
+    /// The number of regions of a slab; at most 512.
     pub fn regions(&self) -> u64 {
         self.bytes.checked_div(self.block()).unwrap_or(0)
     }
 
-    /// The bitmap of a slab, if it agrees with the count of free regions.
+    /// The bitmap of a slab. `None` if it does not agree with the count of free regions.
     pub fn bitmap(&self, bytes: &[u8]) -> Option<Bitmap> {
         let mut bitmap = Bitmap::default();
         let words = (self.regions() as usize).div_ceil(64);

@@ -1,38 +1,39 @@
-//! The extents of a heap. In: a tree, and the release. Out: each extent once, in the order of the addresses, with the bitmaps of slabs.
+//! Reads all extents of a heap from its tree: each extent once, in the order of the addresses, with the bitmaps of slabs.
 
 use super::extent::{Bitmap, Extent, ExtentUse};
 use super::release::JemallocRelease;
 use super::rtree::{BYTES, LeafEntry, Tree};
 use crate::{Memory, PAGE, Window};
 
-/// What was read.
+/// The extents of one tree.
 #[derive(Debug, Default)]
 pub struct Extents {
-    /// In the order of their addresses. No two overlap. With each, the place of its bitmap, if it is a slab in use.
+    /// The extents in the order of their addresses, without overlap. An active slab has the index of its bitmap.
     pub all: Vec<(Extent, Option<u32>)>,
     /// The bitmaps.
     pub bitmaps: Vec<Bitmap>,
-    /// The addresses of the tree's nodes and of each `edata_t`.
+    /// The addresses of the tree's nodes and of all `edata_t`.
     pub structures: Vec<u64>,
     /// Whether large extents have a page more than their block (`cache_oblivious:true`).
     padded: bool,
     guesses: Vec<Extent>,
     /// Extents that changed while they were read.
     pub breaks: u64,
-    /// The bytes of those that were left out.
+    /// The bytes of extents that were left out.
     pub skipped: u64,
-    /// Of the extents in `breaks`, those for which the tree's entry and the `edata_t` disagree.
+    /// The part of `breaks` where the tree's entry and the `edata_t` disagree.
     pub disagree: u64,
-    /// Extents in use whose pages are not as many as their class wants. A layout that is the right one has none.
+    /// Active extents whose number of pages does not fit their class. With the right layout there are none.
     pub misfits: u64,
-    /// Of the extents in `breaks`, large blocks that are known by their entry in the tree alone.
+    /// The part of `breaks` that are large blocks known only by their entry in the tree.
     pub guessed: u64,
 }
 
 impl Extents {
-    /// Reads all extents of a tree by a release. `None` if it is none: its leaves overlap.
+    /// Reads all extents of a tree with the layout of a release. `None` if the leaves of the tree overlap: then it is not a jemalloc tree.
     pub fn read(memory: &dyn Memory, tree: &Tree, release: &'static JemallocRelease) -> Option<Extents> {
-        // Each extent with its first and its last page. A slab has an entry for each page, another extent for the first and the last.
+        // Each extent with its first and its last page. The tree has an entry for each page of a slab, and for the first and last page of
+        // another extent.
         let mut spans: Vec<(LeafEntry, u64)> = Vec::new();
         let (structures, breaks) = tree.entries(memory, &release.leaf, |entry| match spans.last_mut() {
             Some((first, last)) if first.edata == entry.edata => *last = entry.page,
@@ -66,7 +67,7 @@ impl Extents {
             return self.guess(entry, pages, bytes, release);
         };
         let active = extent.state() == ExtentUse::Active;
-        // A free extent keeps the class and the kind that it had.
+        // A free extent keeps its former class and kind, so these are compared only for active ones.
         let same_blocks = !active || extent.class() == entry.class && extent.slab() == entry.slab;
         if !same_blocks || entry.state.is_some_and(|state| state != extent.state_number()) {
             self.disagree += 1;
@@ -87,8 +88,9 @@ impl Extents {
         self.all.push((extent, bitmap.map(|_| self.bitmaps.len() as u32 - 1)));
     }
 
-    /// An extent that is no longer what its entry in the tree says: the process goes on, and has used the `edata_t` for another one. The
-    /// entries were all read within a moment. An `edata_t` stays with its arena.
+    /// Handles an extent that differs from its entry in the tree: the process runs, and has reused the `edata_t` for another extent. The
+    /// entry is more reliable, because all entries were read within a moment. The arena comes from the `edata_t`, which always stays in its
+    /// arena.
     fn guess(&mut self, entry: &LeafEntry, pages: u64, bytes: &[u8], release: &'static JemallocRelease) {
         let arena = bytes.first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
         match Extent::of_entry(entry, pages, arena, release) {
@@ -101,8 +103,8 @@ impl Extents {
         }
     }
 
-    /// Sorts, and leaves out an extent that begins in another: it was split or merged in the meantime. What is known by the tree alone is
-    /// believed last.
+    /// Sorts the extents. Removes an extent that begins in another one: it was split or merged in the meantime. Extents known only by the
+    /// tree are kept if they overlap no other.
     fn sort(&mut self) {
         self.sort_known();
         let guesses = std::mem::take(&mut self.guesses);
@@ -141,25 +143,25 @@ impl Extents {
         self.skipped += bytes;
     }
 
-    /// The usable bytes of a large block.
+    /// The usable bytes of a large block, without the page of padding if there is one.
     pub fn usable(&self, extent: &Extent) -> u64 {
         extent.usable(if self.padded { PAGE } else { 0 })
     }
 
-    /// The extent that has the address.
+    /// The extent with this address.
     pub fn at(&self, at: u64) -> Option<&Extent> {
         let after = self.all.partition_point(|(extent, _)| extent.from() <= at);
         self.all[..after].last().map(|(extent, _)| extent).filter(|extent| at < extent.to())
     }
 
-    /// Where the active block begins that has the address.
+    /// The begin of the active block with this address.
     pub fn block_of(&self, at: u64) -> Option<u64> {
         let extent = self.at(at).filter(|extent| extent.state() == ExtentUse::Active)?;
         let within = at.checked_sub(extent.at)?;
         Some(if extent.slab() { at - within % extent.block().max(1) } else { extent.at })
     }
 
-    /// The active block that begins at the address: its size class.
+    /// The size class of the active block that begins at this address.
     pub fn class_of_block(&self, at: u64) -> Option<u8> {
         let extent = self.at(at).filter(|extent| extent.state() == ExtentUse::Active)?;
         let within = at.checked_sub(extent.at)?;

@@ -1,4 +1,4 @@
-//! Puts the extents and their blocks on the pages. In: what was read. Out: regions, blocks and sums of a walk.
+//! Puts the extents and their blocks on the pages of a walk.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -13,15 +13,15 @@ use crate::{bits::each_run, sums::Sums};
 /// Totals of the extents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExtentTotals {
-    /// Bytes of active extents of the arenas whose structure was found.
+    /// Bytes of active extents, only of arenas whose structure was found.
     pub active: u64,
-    /// Resident bytes of dirty and muzzy extents: what a purge gives back.
+    /// Resident bytes of dirty and muzzy extents, which a purge gives back.
     pub free: u64,
     /// The live bytes of each extent, by its address.
     pub live: Vec<(u64, u64)>,
 }
 
-/// Puts everything on the pages of `walk`. `name` is that of this jemalloc.
+/// Puts all extents, blocks and structures on the pages of `walk`. `name` is the name of this jemalloc in reports.
 pub fn fill(
     memory: &dyn Memory,
     extents: &Extents,
@@ -71,7 +71,7 @@ pub fn fill(
     totals
 }
 
-/// Names each arena that has extents or a structure. Returns the place of each number.
+/// Names each arena that has extents or a structure. Returns the index in `walk.arenas` for each arena number.
 fn name_arenas(
     extents: &Extents,
     arenas: &[metadata::JemallocArena],
@@ -92,7 +92,7 @@ fn name_arenas(
     index
 }
 
-/// The regions: neighbours of one arena are one, and of retained extents only what is resident belongs to the heap.
+/// Adds the regions. Adjacent extents of one arena become one region. Only resident pages of retained extents are added.
 fn regions(memory: &dyn Memory, extents: &Extents, index: &BTreeMap<u32, u32>, walk: &mut Walk) {
     let mut last: Option<(u64, u64, u32)> = None;
     let mut push = |from: u64, to: u64, arena: u32| {
@@ -127,7 +127,7 @@ fn swapped(memory: &dyn Memory, from: u64, to: u64) -> u64 {
     memory.pages().within(from, to).filter(|run| run.state == PageState::Swapped).map(|run| run.to - run.from).sum()
 }
 
-/// The blocks of a slab: the regions whose bit is not set, in runs.
+/// Adds the blocks of a slab: the regions whose bit is not set.
 fn slab(extent: &Extent, free: &Bitmap, caches: &Caches, walk: &mut Walk) {
     let size = extent.block();
     let mut taken = [0; 8];

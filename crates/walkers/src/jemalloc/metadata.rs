@@ -1,14 +1,14 @@
-//! jemalloc's own memory, and what its arenas count. In: addresses of structures. Out: the blocks that hold them, and the arenas.
+//! Finds jemalloc's own blocks of structures, and its arenas with their counts.
 //!
-//! Structures are never freed. They lie in blocks that begin at multiples of 2 MiB with a `base_block_t` (`base.h`): size at 0, next block
-//! at 8, and the `edata_t` of what is unused at 16, whose address lies in the block.
+//! jemalloc never frees its structures. They lie in blocks that begin with a `base_block_t` (`base.h`) at a multiple of 2 MiB: the size at
+//! byte 0, the next block at 8, and the `edata_t` of the unused rest at 16. The address in this `edata_t` lies in the block.
 //!
-//! In 5.3 an `arena_t` has fields whose distances depend on the build. But its part `pa_shard` ends with `emap` and `base`, and behind it are
-//! `ind` and the same `base`; `emap` points just before the tree's root. `pa_shard` begins with a pointer to a global variable, then
-//! come the pages in active extents (`nactive`), two flags, and pointers to functions.
+//! In 5.3 the distances of the fields in an `arena_t` depend on the build. But its part `pa_shard` ends with `emap` and `base`, and behind
+//! it come `ind` and the same `base`. `emap` points just before the tree's root. `pa_shard` begins with a pointer to a global variable, the
+//! number of pages in active extents (`nactive`), two flags, and pointers to functions.
 //!
-//! In 5.2 the distances are those of the release. The address of arena `i` is the entry `i` of a global array, and the `base_t` to which an
-//! arena points begins with `i` and a pointer to a global variable.
+//! In 5.2 the distances depend on the release only. Entry `i` of a global array is the address of arena `i`. The arena points to a
+//! `base_t`, which begins with `i` and a pointer to a global variable.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -20,27 +20,27 @@ use crate::{Memory, PAGE};
 
 const ALIGNED: u64 = 2 << 20;
 
-/// An `arena_t` without its bins is smaller.
+/// More than the bytes of an `arena_t` without its bins.
 const ARENA: u64 = 1 << 17;
 
-/// What an arena says of itself.
+/// An arena, as its structure describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JemallocArena {
     /// Its number.
     pub number: u32,
     /// Its address, if a global variable points to it.
     pub at: Option<u64>,
-    /// Where a word of it is that stays as it is, by which it is known again.
+    /// The address of a constant word of the arena, by which it is recognised later.
     pub mark: u64,
-    /// Where it counts its pages in use.
+    /// The address of its count of active pages.
     pub pages: u64,
-    /// Threads that allocate from it.
+    /// The number of threads that allocate from it.
     pub threads: Option<u64>,
     /// Bytes of active extents.
     pub active: u64,
 }
 
-/// The blocks that hold structures: those of the addresses, and of what global variables point to.
+/// The blocks of structures: those with the given addresses, those that global variables point to, and those that follow in their lists.
 pub fn blocks(memory: &dyn Memory, tree: &Tree, structures: &[u64]) -> Vec<Range<u64>> {
     let mut starts: BTreeSet<u64> = structures.iter().map(|at| at / ALIGNED * ALIGNED).collect();
     each_word(memory, &tree.globals, |_, word| {
@@ -53,14 +53,14 @@ pub fn blocks(memory: &dyn Memory, tree: &Tree, structures: &[u64]) -> Vec<Range
         let inside = blocks.range(..=start).next_back().is_some_and(|(_, end)| start < *end);
         if let Some((block, next)) = block(memory, start).filter(|_| !inside) {
             blocks.insert(block.start, block.end);
-            // A block that is longer can begin where no known structure is.
+            // A block can be longer than 2 MiB, and then begin before the multiple where a known structure is.
             starts.insert(next);
         }
     }
     blocks.into_iter().map(|(from, to)| from..to).collect()
 }
 
-/// The block that begins at an address, and the next one in the list.
+/// The block that begins at an address, and the address of the next block in the list.
 fn block(memory: &dyn Memory, start: u64) -> Option<(Range<u64>, u64)> {
     let (size, next, unused) = (memory.word(start)?, memory.word(start + 8)?, memory.word(start + 24)?);
     let end = start.checked_add(size)?;
@@ -69,7 +69,6 @@ fn block(memory: &dyn Memory, start: u64) -> Option<(Range<u64>, u64)> {
     (fits && ends_in_memory).then_some((start..end, next))
 }
 
-/// The arenas whose structure was found.
 pub fn arenas(
     memory: &dyn Memory,
     tree: &Tree,
@@ -82,7 +81,7 @@ pub fn arenas(
     }
 }
 
-/// The arenas of the global array, of which `active_at` and `base_at` are the distances of two fields.
+/// The arenas of the global array (5.2). `active_at` and `base_at` are the distances of two fields in an arena.
 fn by_base(
     memory: &dyn Memory,
     tree: &Tree,
@@ -108,7 +107,7 @@ fn by_base(
             arrays.entry(array).or_default().push(arena);
         }
     });
-    // Another variable can point to one arena as well, and there looks like an array of one.
+    // Another variable can point to an arena too, and looks like an array of one. So the longest array is taken.
     arrays.into_values().max_by_key(Vec::len).unwrap_or_default()
 }
 
@@ -116,7 +115,7 @@ fn by_shard(memory: &dyn Memory, tree: &Tree, blocks: &[Range<u64>]) -> Vec<Jema
     let mut found: Vec<JemallocArena> = Vec::new();
     for block in blocks {
         each_word(memory, block, |at, word| {
-            // `rtree_t` has a pointer and a lock before its root.
+            // In `rtree_t`, a pointer and a lock come before the root.
             if word < tree.root && tree.root - word <= 512 {
                 found.extend(arena(memory, tree, block, at));
             }
@@ -144,7 +143,7 @@ fn by_shard(memory: &dyn Memory, tree: &Tree, blocks: &[Range<u64>]) -> Vec<Jema
 /// The arena whose field `pa_shard.emap` is at an address. Its own address is that of `pa_shard`.
 fn arena(memory: &dyn Memory, tree: &Tree, block: &Range<u64>, emap: u64) -> Option<JemallocArena> {
     let base = memory.word(emap + 8).filter(|base| *base != 0)?;
-    // `pa_shard` is filled up with zeroes to a multiple of its alignment.
+    // `pa_shard` is padded with zeroes to a multiple of its alignment.
     let after: Vec<u64> = (2..12).map_while(|index| memory.word(emap + 8 * index)).collect();
     let (number, filling) = after[..after.iter().position(|word| *word == base)?].split_last()?;
     let number = (*number & 0xffff_ffff) as u32;

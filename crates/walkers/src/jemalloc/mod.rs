@@ -1,4 +1,5 @@
-//! jemalloc's heap: the tree proves itself, its extents tile the memory, and each slab's bitmap agrees with its count.
+//! Walks jemalloc's heap. Three checks show that the layout is right: the tree's entries fit their extents, the extents do not overlap, and
+//! each slab's bitmap agrees with its count.
 
 mod by_copy;
 mod caches;
@@ -21,10 +22,10 @@ use crate::known::AllocatorMark;
 use crate::walk::empty;
 use crate::{CountCheck, Forecast, Memory, Unknown, Walk, Walker};
 
-/// Its name in readings of a heap.
+/// Its name in reports.
 const NAME: &str = "jemalloc";
 
-/// The walker. `live` counts usable sizes. With `cached` and the stacks of thread caches it is what jemalloc's `stats.allocated` counts.
+/// `live` counts usable sizes. `live`, `cached` and the stacks of thread caches together are what jemalloc's `stats.allocated` counts.
 pub const WALKER: Walker = Walker {
     name: NAME,
     about: "5.2.1, 5.3.0 and 5.3.1, with symbols or stripped",
@@ -32,10 +33,10 @@ pub const WALKER: Walker = Walker {
     by_copy: Some(|memory| by_copy::walk(memory).into_iter().collect()),
 };
 
-/// What is compared with the arenas' own counts.
+/// The name of the check against the arenas' own counts.
 const ACTIVE: &str = "bytes of active extents";
 
-/// By what it is known where it was not walked.
+/// How it is recognised if it was not walked.
 pub(super) const KNOWN: AllocatorMark =
     AllocatorMark { name: NAME, libraries: &["libjemalloc"], text: Some(b">collamej<"), is_below_others: false };
 
@@ -44,7 +45,7 @@ fn walk(memory: &dyn Memory) -> Option<Result<Walk, Unknown>> {
     if trees.is_empty() {
         return super::named::unknown(memory, WALKER.name, NAME, release::KNOWN);
     }
-    // A busy process takes and frees some in the milliseconds between the reading of both.
+    // The counts may differ by 1 / 100: a busy process makes and frees extents in the milliseconds between the two readings.
     Some(
         take_apart(memory, &trees, 100)
             .map(|(walk, _)| walk)
@@ -52,7 +53,8 @@ fn walk(memory: &dyn Memory) -> Option<Result<Walk, Unknown>> {
     )
 }
 
-/// Walks the heaps of trees. Of the active bytes one part in `part` may be missing or too much. Returns also the live bytes of each extent.
+/// Walks the heaps of all trees. The active bytes may differ by 1 / `part` from the arenas' counts. Also returns the live bytes of each
+/// extent.
 fn take_apart(memory: &dyn Memory, trees: &[Tree], part: u64) -> Result<(Walk, Vec<(u64, u64)>), String> {
     let mut walk = empty(memory, WALKER.name, "");
     let (mut purge, mut live) = (0, Vec::new());
@@ -64,7 +66,7 @@ fn take_apart(memory: &dyn Memory, trees: &[Tree], part: u64) -> Result<(Walk, V
         let caches = Caches::read(memory, &extents, release);
         let blocks = metadata::blocks(memory, tree, &extents.structures);
         let arenas = metadata::arenas(memory, tree, &blocks, release);
-        // Several are told apart by the files that they are in.
+        // Several jemallocs are named by the files that they are in.
         let file =
             memory.mapping(tree.globals.start).map(|mapping| mapping.name.rsplit('/').next().unwrap_or_default());
         let name = match file {
@@ -80,7 +82,7 @@ fn take_apart(memory: &dyn Memory, trees: &[Tree], part: u64) -> Result<(Walk, V
             walk.checks.push(CountCheck { what: ACTIVE.into(), wanted, found, tolerance });
         }
     }
-    // What a cache has of a thread whose variables cannot be read counts as live.
+    // If a thread's variables cannot be read, the blocks in its cache count as live.
     let (all, known) = (memory.threads(), memory.threads().iter().filter(|thread| thread.pointer.is_some()));
     let (wanted, found) = (all.len() as u64, known.count() as u64);
     walk.checks.push(CountCheck { what: "threads whose cache can be read".into(), wanted, found, tolerance: wanted });
@@ -89,15 +91,15 @@ fn take_apart(memory: &dyn Memory, trees: &[Tree], part: u64) -> Result<(Walk, V
     Ok((walk, live))
 }
 
-/// Reads the extents by the release that they fit best. The error says why it is none.
+/// Reads the extents with the release that fits best. The error says why none fits.
 fn choose(memory: &dyn Memory, tree: &Tree) -> Result<(&'static JemallocRelease, Extents), String> {
     let (release, extents) = best_fit(memory, tree)?;
     readable(&extents)?;
     Ok((release, extents))
 }
 
-/// Reads the extents by the release that they fit best. One by which nearly all can be read is taken at once: a busy process has some that
-/// change.
+/// Reads the extents with the release that fits best. A release is accepted at once if at most 10 % of the extents are bad and none
+/// contradicts its class: in a busy process some extents change meanwhile.
 fn best_fit(memory: &dyn Memory, tree: &Tree) -> Result<(&'static JemallocRelease, Extents), String> {
     let mut best: Option<(u64, &JemallocRelease, Extents)> = None;
     for release in release::ALL {
@@ -120,7 +122,7 @@ fn unknown(found: String) -> String {
     format!("layout unknown: wanted that of the releases {}; {found}", release::KNOWN)
 }
 
-/// Whether the extents have the layout by which they were read.
+/// Returns an error if too many extents contradict the layout with which they were read.
 fn readable(extents: &Extents) -> Result<(), String> {
     let count = extents.all.len() as u64;
     if extents.disagree * 10 > count {

@@ -1,66 +1,67 @@
-//! Where jemalloc's structures have their fields, by release, on 64-bit processors with pages of 4 KiB. In: nothing. Out: a row for each
-//! layout.
+//! The layouts of jemalloc's structures, one row for each, on 64-bit processors with pages of 4 KiB.
 //!
-//! From `include/jemalloc/internal`: `edata.h`, `rtree.h`, `cache_bin.h` and `sc.h` of 5.3.0 and 5.3.1; `extent_structs.h`, `rtree.h`,
-//! `cache_bin.h`, `tcache_structs.h`, `arena_structs_b.h` and `sc.h` of 5.2.1. The size classes depend on `--with-lg-quantum`: Redis builds
-//! its own jemalloc with 3.
+//! Sources, in `include/jemalloc/internal`: `edata.h`, `rtree.h`, `cache_bin.h` and `sc.h` of 5.3.0 and 5.3.1; `extent_structs.h`,
+//! `rtree.h`, `cache_bin.h`, `tcache_structs.h`, `arena_structs_b.h` and `sc.h` of 5.2.1. The size classes depend on `--with-lg-quantum`:
+//! Redis builds its own jemalloc with 3.
 
 /// Releases that have the same structures, built with the same size classes.
 #[derive(Debug, PartialEq, Eq)]
 pub struct JemallocRelease {
-    /// Their name in reports.
+    /// The name of these releases in reports.
     pub name: &'static str,
-    /// Of an extent.
+    /// The fields of an extent.
     pub extent: ExtentFields,
-    /// Of an entry of the tree.
+    /// The fields of an entry of the tree.
     pub leaf: Leaf,
-    /// The sizes of blocks.
+    /// The size classes.
     pub classes: Classes,
     /// The form of a thread cache.
     pub cache: ThreadCacheForm,
-    /// How an arena is found, and its count.
+    /// How an arena and its count of active pages are found.
     pub arena: JemallocArenaFields,
 }
 
-/// The fields of `edata_t`, or `extent_t` before 5.3: 128 bytes. The first word has bits: 0 to 11 are the arena, 12 is set for a slab.
+/// The fields of `edata_t`, called `extent_t` before 5.3: 128 bytes. Bits 0 to 11 of the first word are the arena's number, bit 12 is set
+/// for a slab.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ExtentFields {
-    /// In the first word: the state.
+    /// The lowest bit of the state in the first word.
     pub state: u32,
-    /// The bits of a state.
+    /// The number of bits of the state.
     pub state_bits: u32,
-    /// In the first word: the size class, of eight bits.
+    /// The lowest bit of the size class in the first word. It has eight bits.
     pub class: u32,
-    /// In the first word: free regions, of ten bits.
+    /// The lowest bit of the count of free regions in the first word. It has ten bits.
     pub free: u32,
-    /// In the first word: set if the allocator of huge pages made it.
+    /// The bit in the first word that is set if the allocator of huge pages made the extent.
     pub huge: Option<u32>,
-    /// `e_addr`: the first byte; of a large block moved within its first page (`cache_oblivious`).
+    /// `e_addr`: the address of the first byte. For a large block it can be moved within the first page (`cache_oblivious`).
     pub at: usize,
-    /// `e_size_esn`: bytes in whole pages; the low 12 bits are a number.
+    /// `e_size_esn`: the bytes, in whole pages. The low 12 bits are another number.
     pub bytes: usize,
     /// `e_slab_data.bitmap`: a bit for each region of a slab, set if it is free.
     pub bitmap: usize,
 }
 
-/// What an entry of the tree has besides the address of the extent. Where it is one word, the size class is in its bits 48 to 55, and bit 0 is
-/// set for a slab.
+/// The fields of a tree's entry, besides the address of the extent. If the entry is one word, bits 48 to 55 are the size class, and bit 0
+/// is set for a slab.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Leaf {
-    /// In the only word, or in the second one: the state, of three bits.
+    /// The lowest bit of the state, which has three bits: in the only word, or in the second one.
     pub state: Option<u32>,
-    /// In the second word: the size class, of eight bits.
+    /// The lowest bit of the size class in the second word. It has eight bits.
     pub class: u32,
-    /// In the second word: set for a slab.
+    /// The bit in the second word that is set for a slab.
     pub slab: u32,
 }
 
-/// The sizes of blocks (`sc.h`): a first class, multiples of a quantum, then four classes in each doubling.
+/// The size classes (`sc.h`): multiples of a quantum, then four classes in each doubling. With a quantum of 16 bytes, a class of 8 bytes
+/// comes first.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Classes {
-    /// `SC_NSIZES`: how many there are.
+    /// `SC_NSIZES`: the number of classes.
     pub count: u8,
-    /// `SC_NBINS`: how many of them are of small blocks.
+    /// `SC_NBINS`: the number of classes for small blocks.
     pub small: u8,
     /// log2 of the quantum.
     pub quantum: u32,
@@ -69,30 +70,30 @@ pub struct Classes {
 /// The form of a thread cache (`cache_bin_t`, 24 bytes for each size class).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThreadCacheForm {
-    /// One array. The stacks of addresses begin and end at the low 16 bits that a record has.
+    /// One array. A record has the low 16 bits of the addresses where its stack begins and ends.
     LowBits,
-    /// Two arrays, for small and large blocks. A record has a count, and the address at which its stack ends.
+    /// Two arrays, for small and for large blocks. A record has a count, and the address where its stack ends.
     Counts,
 }
 
-/// How an arena is found, and its count of pages in active extents.
+/// How an arena and its count of active pages (`nactive`) are found.
 #[derive(Debug, PartialEq, Eq)]
 pub enum JemallocArenaFields {
-    /// By `pa_shard` in it, at any distance.
+    /// By its part `pa_shard`, which may be at any distance.
     Shard,
     /// A global variable points to it, and it points to its `base_t`.
     Base {
-        /// `nactive`.
+        /// The distance of `nactive`.
         active: u64,
-        /// `base`.
+        /// The distance of `base`.
         base: u64,
     },
 }
 
-/// The releases that can be read, for sentences.
+/// The releases that can be read, as text for messages.
 pub const KNOWN: &str = "5.2.1, 5.3.0 and 5.3.1";
 
-/// Every layout, the likeliest first.
+/// All layouts, the likeliest first.
 pub const ALL: &[JemallocRelease] = &[V5_3, V5_3_QUANTUM_8, V5_2, V5_2_QUANTUM_8];
 
 const QUANTUM_16: Classes = Classes { count: 232, small: 36, quantum: 4 };
@@ -136,10 +137,10 @@ const V5_2_QUANTUM_8: JemallocRelease = JemallocRelease {
 };
 
 impl Classes {
-    /// The bytes of a class. 0 for what is none.
+    /// The block size of a class; 0 if there is no such class.
     pub fn bytes(&self, class: u8) -> u64 {
         let quantum = 1 << self.quantum;
-        // With a quantum of 16 bytes there is one class below it.
+        // With a quantum of 16 bytes, there is one class below the quantum: 8 bytes.
         let tiny = u8::from(self.quantum > 3);
         match class {
             _ if class >= self.count => 0,
@@ -152,13 +153,14 @@ impl Classes {
         }
     }
 
-    /// Whether the pages of a slab are those that the class wants: the fewest that its regions fill.
+    /// Whether a slab of this class can have this many bytes: its blocks must fill its pages exactly.
     pub fn fit(&self, class: u8, bytes: u64) -> bool {
         let block = self.bytes(class);
         class < self.small && block > 0 && bytes.is_multiple_of(block)
     }
 
-    /// Whether a large block of a class has so many bytes, with the page by which it can be moved.
+    /// Whether the extent of a large block of this class can have this many bytes. It may have one page more, by which the block can be
+    /// moved.
     pub fn is_large(&self, class: u8, bytes: u64) -> bool {
         class >= self.small
             && class < self.count

@@ -1,14 +1,13 @@
-//! The tree by which jemalloc finds the extent of an address (`rtree_t`). In: a memory. Out: each tree that proves itself, and its
-//! entries.
+//! Finds the tree by which jemalloc looks up the extent of an address (`rtree_t`), verifies it, and reads its entries.
 //!
-//! The key is the number of the page. The root is a global array, and nothing names it. But the entry `j` of the leaf at the root's
-//! slot `i` has an extent whose address says `i` and `j`. So each word of the global variables that points to such a leaf tells
-//! where the root begins, without a symbol.
+//! The key is the page number of the address. The root is a global array without a symbol of its own. But entry `j` of the leaf at the
+//! root's slot `i` leads to an extent, and its address consists of `i` and `j`. So `i` can be computed from the leaf, and the address of
+//! the slot that points to the leaf gives the begin of the root.
 //!
-//! Two shapes (`include/jemalloc/internal/rtree.h`), by the address bits that `configure` found:
+//! There are two shapes (`include/jemalloc/internal/rtree.h`), depending on the number of address bits that `configure` found:
 //!
-//! - 48 bits: 18 bits of the key in the root, 18 in the leaf. An entry is a word.
-//! - 57 bits: 15, 15, 15. An entry has two words: the address of the extent, and all else.
+//! - 48 bits: the root takes 18 bits of the key, the leaf 18. An entry is one word.
+//! - 57 bits: three levels take 15 bits each. An entry has two words: the address of the extent, and the other fields.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
@@ -20,7 +19,7 @@ use crate::{Mapping, Memory, PAGE};
 /// How many bits of the key each level takes, and the bytes of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Bits of the address that the tree was built for.
+    /// The number of address bits that the tree was built for.
     pub address_bits: u32,
     level_bits: u32,
     levels: u32,
@@ -35,24 +34,24 @@ const SHAPES: [Shape; 2] = [
 /// The maximum number of slots of the root that are tried.
 const PROOF: u64 = 64;
 
-/// The maximum number of entries of a leaf that are passed over.
+/// The maximum number of entries of a leaf that are skipped because their extent is newer than the mappings.
 const PASSED: u32 = 4096;
 
-/// A tree.
+/// A tree that was found.
 #[derive(Clone, Debug)]
 pub struct Tree {
     /// The address of the root's first slot.
     pub root: u64,
     /// Its shape.
     pub shape: Shape,
-    /// The global variables that it lies among.
+    /// The range of global variables that contains the root.
     pub globals: Range<u64>,
 }
 
-/// The bytes of an extent's structure.
+/// The bytes of an `edata_t`.
 pub const BYTES: usize = 128;
 
-/// It begins at a multiple of this.
+/// An `edata_t` begins at a multiple of this.
 const ALIGNED: u64 = 64;
 
 /// An entry of a leaf.
@@ -62,11 +61,11 @@ pub struct LeafEntry {
     pub page: u64,
     /// The address of the `edata_t`.
     pub edata: u64,
-    /// The state, if the leaf has it.
+    /// The state of the extent. `None` in releases whose entries do not have it.
     pub state: Option<u8>,
-    /// The size class as the leaf has it.
+    /// The size class, according to the leaf.
     pub class: u8,
-    /// Whether it is a slab, as the leaf has it.
+    /// Whether the extent is a slab, according to the leaf.
     pub slab: bool,
 }
 
@@ -90,7 +89,7 @@ impl Shape {
         (edata != 0).then_some(LeafEntry { page, edata, state, class: class as u8, slab: slab == 1 })
     }
 
-    /// The entries of a leaf that are there: only its resident pages are read.
+    /// Visits the entries of a leaf that are not empty. Only resident pages are read.
     fn leaf(&self, memory: &dyn Memory, leaf: u64, first: u64, fields: &Leaf, mut visit: impl FnMut(LeafEntry)) {
         each_piece(memory, &(leaf..leaf + self.slots() * self.entry), |from, bytes| {
             for (at, bytes) in bytes.chunks_exact(self.entry as usize).enumerate() {
@@ -102,7 +101,7 @@ impl Shape {
     }
 }
 
-/// All trees in the process. Mostly there is one; a program that brings its own jemalloc can have a second.
+/// All trees in the process. There is usually one. A program with a jemalloc of its own can have a second.
 pub fn find(memory: &dyn Memory) -> Vec<Tree> {
     let mut found: Vec<Tree> = Vec::new();
     for (range, shape) in globals(memory).iter().flat_map(|range| SHAPES.map(|shape| (range, shape))) {
@@ -117,7 +116,7 @@ pub fn find(memory: &dyn Memory) -> Vec<Tree> {
                 refused.insert(child);
                 return;
             };
-            // Other variables may point to a leaf, too.
+            // A variable outside of the root may point to a leaf too, so the root must lie in the range and be verified.
             if let Some(root) = slot.checked_sub(8 * index).filter(|root| (range.start..=last).contains(root)) {
                 found.extend(Some(Tree { root, shape, globals: range.clone() }).filter(|tree| tree.is_proven(memory)));
             }
@@ -136,7 +135,8 @@ fn has(memory: &dyn Memory, at: u64, bytes: u64) -> bool {
     memory.mapping(at).is_some_and(fits)
 }
 
-/// The slot of the root that must point to this child, if the addresses of the extents below it prove that it is one.
+/// The slot of the root that must point to `child`. It is computed from the addresses of the extents below. `None` if these do not prove
+/// that `child` is a node or leaf of a tree.
 fn proven(memory: &dyn Memory, shape: &Shape, child: u64) -> Option<u64> {
     let (mut leaf, mut index) = (child, None);
     if shape.levels == 3 {
@@ -152,9 +152,9 @@ fn proven(memory: &dyn Memory, shape: &Shape, child: u64) -> Option<u64> {
     if leaf % 64 != 0 || !has(memory, leaf, shape.slots() * shape.entry) {
         return None;
     }
-    // The lowest addresses are the newest. Those that the process has mapped since its mappings were read are passed over.
+    // The lowest addresses are the newest. Extents in memory that was mapped after the mappings were read are skipped.
     let mut left = PASSED;
-    // Where an extent is, every release says in the same words.
+    // All releases store the address of the extent in the same way, so any layout can be used here.
     let (_, page) = first(memory, leaf, shape.slots() * shape.entry, shape.entry as usize, |at, bytes| {
         let page = page_of(memory, shape, at, index, shape.decode(bytes, 0, &ALL[0].leaf)?);
         left -= 1;
@@ -165,13 +165,13 @@ fn proven(memory: &dyn Memory, shape: &Shape, child: u64) -> Option<u64> {
     Some(page >> (shape.level_bits * (shape.levels - 1))).filter(|slot| *slot < shape.slots())
 }
 
-/// The page of the extent that an entry of a leaf leads to, if it says that it belongs to this place.
+/// The page, in an entry's extent, to which this place in the tree belongs. `None` if the extent has no such page.
 fn page_of(memory: &dyn Memory, shape: &Shape, at: u64, index: Option<u64>, entry: LeafEntry) -> Option<u64> {
     if !is_heap(memory, entry.edata) {
         return None;
     }
-    // `e_addr` is the second word of an `edata_t`. The entry may be that of the last page of a large extent, or of any page of a slab: one
-    // that lies across the end of a leaf begins in the leaf before.
+    // `e_addr` is the second word of an `edata_t`. The entry may be for the first or the last page of a large extent, or for any page of a
+    // slab. A slab across the end of a leaf begins in the leaf before.
     let page = memory.word(entry.edata + 8)? / PAGE;
     let last = page + (memory.word(entry.edata + 16)? / PAGE).checked_sub(1)?;
     let agrees = |page: u64| {
@@ -183,8 +183,8 @@ fn page_of(memory: &dyn Memory, shape: &Shape, at: u64, index: Option<u64>, entr
     pages.find(|page| agrees(*page))
 }
 
-/// The first entry in a table that is taken, with its index. At most the first resident 64 KiB with something in them are looked at: in a
-/// huge page (`metadata_thp`) a table can begin with as many zeroes as it has.
+/// The first entry of a table for which `take` returns something, with its index. Searches at most the first 64 KiB of resident pages that
+/// are not all zero: in a huge page (`metadata_thp`), a table can begin with many zero pages.
 fn first<T>(
     memory: &dyn Memory,
     table: u64,
@@ -217,7 +217,7 @@ fn first<T>(
 }
 
 impl Tree {
-    /// The addresses of the root.
+    /// The addresses of the root's slots.
     pub fn root(&self) -> Range<u64> {
         self.root..self.root + 8 * self.shape.slots()
     }
@@ -237,9 +237,9 @@ impl Tree {
         good > bad
     }
 
-    /// Visits each entry that has an extent, in the order of the addresses. Returns the addresses of the nodes and
-    /// leaves, and how many words in the nodes are not the address of a node or leaf. `None` if nodes or leaves overlap, which those of
-    /// jemalloc never do: a process of 20 MiB can have a quarter of a million leaves that lie in one another.
+    /// Visits each entry that has an extent, in the order of the addresses. Returns the addresses of the nodes and leaves, and how many
+    /// words in the nodes are not such addresses. `None` if nodes or leaves overlap: this never happens in jemalloc's own tree, and 20 MiB
+    /// of other data can look like 250,000 overlapping leaves.
     pub fn entries(
         &self,
         memory: &dyn Memory,
@@ -272,21 +272,21 @@ impl Tree {
     }
 }
 
-/// The addresses that nodes and leaves have.
+/// The address ranges of nodes and leaves.
 #[derive(Default)]
 struct Places {
-    /// From the first address to the one behind the last.
+    /// The end of each range, by its first address.
     taken: BTreeMap<u64, u64>,
-    /// Whether one lies in another.
+    /// Whether two ranges overlap.
     overlap: bool,
 }
 
 impl Places {
-    /// Takes the place of a node or leaf. Returns whether it is new.
+    /// Adds the range of a node or leaf. Returns whether it is new and overlaps no other.
     fn take(&mut self, from: u64, bytes: u64) -> bool {
         let to = from.saturating_add(bytes);
         match self.taken.range(..to).next_back() {
-            // Two words may point to one: the second is none of the tree's.
+            // Two words may point to the same node. The second word is not part of the tree.
             Some((first, _)) if *first == from => false,
             Some((_, end)) if *end > from => {
                 self.overlap = true;

@@ -1,7 +1,8 @@
-//! An arena: slices of 64 KiB. In: the pages, and the release. Out: the arenas, which of their slices are free, and in which a page begins.
+//! Reads the arenas: which of their slices of 64 KiB are free, and in which a page begins.
 //!
-//! The process lists its arenas. An arena names the process, and so does each thread. The bitmaps lie one behind the other in the slices
-//! that the arena keeps for itself. A bitmap has its count of chunks first; its chunks of 64 bytes are its end, or begin at a distance.
+//! mimalloc's structure for the process (`mi_subproc_t`) lists the arenas, and each arena and each thread points to this structure. An
+//! arena's bitmaps are adjacent, in the slices that the arena keeps for itself. A bitmap begins with its count of chunks. Its chunks of 64
+//! bytes are at its end, or begin at a fixed distance.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +10,7 @@ use super::page::{MiPage, SLICE};
 use super::release::MimallocRelease;
 use crate::Memory;
 
-/// 512 chunks of 512 bits: the longest bitmap.
+/// The chunks of the longest bitmap. Each has 512 bits.
 const LONGEST: u64 = 512;
 
 /// An arena.
@@ -17,17 +18,17 @@ const LONGEST: u64 = 512;
 pub struct MiArena {
     /// Its address.
     pub at: u64,
-    /// Its first slice.
+    /// The address of its first slice.
     pub base: u64,
-    /// How many slices.
+    /// The number of its slices.
     pub slices: u64,
-    /// The slices that it keeps for its structures.
+    /// The number of its first slices, which hold its structures.
     pub own: u64,
     free: Vec<u8>,
     pages: Vec<u8>,
 }
 
-/// The arenas that the process lists, and those that pages name; and how many cannot be read or are in no list.
+/// The arenas that the process lists or that pages name. Also returns how many could not be read or are in no list.
 pub fn all(memory: &dyn Memory, pages: &[MiPage], release: &MimallocRelease) -> (Vec<MiArena>, u64) {
     let fields = &release.process;
     let named: BTreeSet<u64> = pages.iter().filter_map(MiPage::arena).collect();
@@ -47,7 +48,7 @@ pub fn all(memory: &dyn Memory, pages: &[MiPage], release: &MimallocRelease) -> 
 }
 
 impl MiArena {
-    /// Reads an arena. `None` if it cannot be one.
+    /// Reads an arena. `None` if the fields cannot be those of an arena.
     fn read(memory: &dyn Memory, at: u64, release: &MimallocRelease) -> Option<MiArena> {
         let fields = &release.arena;
         let word = |offset: u64| memory.word(at.checked_add(offset)?);

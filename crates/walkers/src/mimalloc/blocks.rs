@@ -1,25 +1,25 @@
-//! Which blocks of a page are free. In: a page. Out: a bit for each block, and whether the page's lists agree with its counts.
+//! Finds the free blocks of a page, and whether the page's lists agree with its counts.
 
 use std::collections::BTreeSet;
 
 use super::page::MiPage;
 use crate::Memory;
 
-/// Links of larger blocks are read one by one, those of smaller ones with the whole page.
+/// In pages with blocks of at least this size, each link is read by itself. Other pages are read at once.
 const APART: u64 = 1024;
 
-/// The blocks of a page.
+/// The free blocks of a page, as one bit for each block.
 #[derive(Debug, Default)]
 pub struct PageBlocks {
-    /// The bits of blocks in `free` and `local_free`.
+    /// Blocks in the lists `free` and `local_free`.
     pub free: Vec<u64>,
-    /// The bits of blocks that other threads have freed.
+    /// Blocks that other threads have freed.
     pub freed_by_others: Vec<u64>,
-    /// How many blocks there are too many or too few: 0 if lists and counts agree.
+    /// The difference in blocks between the lists and the counts.
     pub wrong: u64,
 }
 
-/// Reads a page's lists. `bytes` is used to hold them.
+/// Reads a page's lists. `bytes` is only a buffer, so that it is allocated once.
 pub fn read(memory: &dyn Memory, page: &MiPage, bytes: &mut Vec<u8>) -> PageBlocks {
     let words = usize::from(page.capacity).div_ceil(64);
     let mut blocks = PageBlocks { free: vec![0; words], freed_by_others: vec![0; words], wrong: 0 };
@@ -50,7 +50,7 @@ pub fn read(memory: &dyn Memory, page: &MiPage, bytes: &mut Vec<u8>) -> PageBloc
 }
 
 impl PageBlocks {
-    /// Adds blocks of the page that are in a list of others.
+    /// Marks the blocks of `all` that lie in the page as freed by other threads.
     pub fn also_freed_by_others(&mut self, page: &MiPage, all: &BTreeSet<u64>) {
         for index in all.range(page.start..page.end()).filter_map(|at| page.index(*at)) {
             self.freed_by_others[index / 64] |= 1 << (index % 64);
@@ -58,8 +58,8 @@ impl PageBlocks {
     }
 }
 
-/// Sets the bits of a list's blocks. Returns whether it ends as it should: a block outside of the page, or one for the second time, ends
-/// it as well.
+/// Sets the bits of a list's blocks. Returns false if a link leads outside of the page or to a block for the second time, or cannot be
+/// read.
 fn follow(page: &MiPage, head: u64, next: &dyn Fn(u64) -> Option<u64>, bits: &mut [u64]) -> bool {
     let mut at = head;
     while at != 0 {

@@ -1,10 +1,11 @@
-//! A heap that changes too fast to be walked, from one short copy of its structures. In: a memory. Out: a walk that has the live bytes and
-//! the free pages, and not where the free blocks of a page lie.
+//! Walks a short copy of mimalloc's structures, for a heap that changes too fast for a walk. The result has the live bytes and the free
+//! pages, but not the places of free blocks in a page.
 //!
-//! A page counts its blocks in use, and all pages are copied in less than a millisecond. The lists of free blocks lie in the blocks: they
-//! would take a second, and agree with nothing by then.
+//! A page counts its used blocks, and copying all page structures takes less than 1 ms. The lists of free blocks lie in the blocks. Reading
+//! them would take a second, and they would no longer agree with the counts.
 //!
-//! Blocks that other threads have freed are in no count. Their lists are followed after the copy, and as many bytes may be wrong.
+//! Blocks that other threads have freed are in no count. Their lists are followed after the copy, and the live bytes may be wrong by the
+//! size of these blocks.
 
 use std::ops::Range;
 
@@ -16,19 +17,19 @@ use crate::copies::{Steadiest, changed, copies, sum};
 use crate::walk::empty;
 use crate::{CopyMoment, Memory, MemoryCopy, Unknown, Walk};
 
-/// The walk, if there are structures that can be copied.
+/// The walk of the best copy. `None` if there are no structures, or they could not be copied.
 pub fn walk(memory: &dyn Memory) -> Option<Result<Walk, Unknown>> {
     let maps = map::find(memory);
     let walk = match maps.as_slice() {
         [] => of_segments(memory, &segments::find(memory)?)?,
-        // A second mimalloc in a process is in another library.
+        // A process with a second mimalloc, which is in another library, is not analysed by copy.
         [map] => of_map(memory, map)?,
         _ => return None,
     };
     Some(Ok(walk))
 }
 
-/// The heap of mimalloc 3.
+/// Walks the heap of mimalloc 3.
 fn of_map(memory: &dyn Memory, maps: &[PageMap]) -> Option<Walk> {
     let found = choose(memory, maps).ok()?;
     let copies = copies(memory, structures(&found))?;
@@ -44,7 +45,7 @@ fn of_map(memory: &dyn Memory, maps: &[PageMap]) -> Option<Walk> {
     Some(others.told(walk, moment))
 }
 
-/// Where the structures of a map are: its tables, those of the arenas, the pages, and the counts of their owners.
+/// The ranges of a map's structures: its tables, the arenas' own slices, the pages, and the counts of the pages' owners.
 fn structures(found: &Apart) -> Vec<Range<u64>> {
     let release = found.map.release;
     let from = |at: u64, bytes: u64| at..at.saturating_add(bytes);
@@ -58,7 +59,7 @@ fn structures(found: &Apart) -> Vec<Range<u64>> {
     all
 }
 
-/// The heap of mimalloc 2.
+/// Walks the heap of mimalloc 2.
 fn of_segments(memory: &dyn Memory, heap: &Segments) -> Option<Walk> {
     let copies = copies(memory, heap.structures(memory))?;
     let read = |copy: &MemoryCopy| {
@@ -79,17 +80,17 @@ fn of_segments(memory: &dyn Memory, heap: &Segments) -> Option<Walk> {
     Some(others.told(walk, moment))
 }
 
-/// What other threads have freed.
+/// Counts the blocks that other threads have freed.
 struct OthersBlocks<'a> {
-    /// The memory now.
+    /// The memory itself, not the copy.
     memory: &'a dyn Memory,
-    /// The bytes of their blocks.
+    /// The bytes of these blocks.
     bytes: u64,
 }
 
 impl OthersBlocks<'_> {
-    /// Puts the live bytes of a page on the memory's pages, without `delayed` blocks that are in a list of its owner. Returns whether
-    /// none of its blocks is in use.
+    /// Puts the live bytes of a page on the memory's pages. `delayed` of its blocks are in a list of its owner's heap, and are not live.
+    /// Returns whether the page has no used block.
     fn put(&mut self, page: &MiPage, delayed: u64, walk: &mut Walk) -> bool {
         let used = u64::from(page.used);
         if used == 0 {
@@ -105,13 +106,13 @@ impl OthersBlocks<'_> {
         false
     }
 
-    /// The walk, with the copy that it is from.
+    /// Adds to the walk when its copy was made, and by how much it may be wrong.
     fn told(&self, walk: Walk, moment: CopyMoment) -> Walk {
         let within = moment.within.saturating_add(self.bytes).saturating_add(walk.skipped);
         Walk { copied: Some(CopyMoment { within, ..moment }), ..walk }
     }
 
-    /// How many blocks the list of a page has, at most so many.
+    /// The length of the page's list of blocks that other threads have freed, at most `most`.
     fn listed(&self, page: &MiPage, most: u64) -> u64 {
         let next = |at: &u64| self.memory.word(*at);
         let all = std::iter::successors(Some(page.freed_by_others), next);
@@ -119,7 +120,8 @@ impl OthersBlocks<'_> {
     }
 }
 
-/// The bytes in use of each page, by its first block and the size of its blocks: one that has become another page is another one.
+/// The used bytes of each page. The key is its first block and its block size, so a page structure that was reused for another page has
+/// another key.
 fn used<'a>(pages: impl IntoIterator<Item = &'a MiPage>) -> Vec<((u64, u64), u64)> {
     let page = |page: &MiPage| ((page.start, page.block), u64::from(page.used) * page.block);
     let mut all: Vec<_> = pages.into_iter().map(page).collect();

@@ -1,4 +1,4 @@
-//! Puts the pages and their blocks on the memory's pages. In: what was read. Out: regions, blocks and sums of a walk.
+//! Puts mimalloc's pages and their blocks on the memory's pages of a walk.
 
 use std::ops::{AddAssign, Range};
 
@@ -11,14 +11,14 @@ use super::segments::Segments;
 use crate::{BlockKind, Memory, PageState, Walk};
 use crate::{bits::each_run, sums::Sums};
 
-/// Totals of the pages.
+/// Totals over mimalloc's pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageTotals {
-    /// Pages that arenas count.
+    /// The pages that the arenas count.
     pub pages_wanted: u64,
-    /// Of them, those that the map has.
+    /// The part of `pages_wanted` that the map has too.
     pub pages_found: u64,
-    /// Resident bytes of free slices and of pages without a block in use.
+    /// Resident bytes of free slices, and of pages without a used block.
     pub free: u64,
 }
 
@@ -30,13 +30,13 @@ impl AddAssign for PageTotals {
     }
 }
 
-/// Walks the heap of a map, and puts everything on the pages of `walk`.
+/// Walks the heap of a map, and puts all of it on the pages of `walk`.
 pub fn fill(memory: &dyn Memory, map: &PageMap, found: &MapPages, arenas: &[MiArena], walk: &mut Walk) -> PageTotals {
     let mut bytes = Vec::new();
     let now = || used(&found.pages, |page| again(memory, page, map.release));
     let before = now();
     let totals = fill_with(memory, map, found, arenas, walk, |page, walk| {
-        // The lists and the counts of a process that goes on agree only if they are read together.
+        // The process runs: the page's counts are read again, because they agree with its lists only if both are read together.
         let page = &again(memory, page, map.release).unwrap_or(*page);
         let blocks = blocks::read(memory, page, &mut bytes);
         put(page, &blocks, walk);
@@ -46,7 +46,8 @@ pub fn fill(memory: &dyn Memory, map: &PageMap, found: &MapPages, arenas: &[MiAr
     totals
 }
 
-/// Puts the heap of a map on the pages of `walk`. `put` does that with the blocks of a page, and returns whether none is in use.
+/// Puts the heap of a map on the pages of `walk`. `put` does this for the blocks of one page, and returns whether the page has no used
+/// block.
 pub fn fill_with(
     memory: &dyn Memory,
     map: &PageMap,
@@ -84,12 +85,12 @@ pub fn fill_with(
     totals
 }
 
-/// Walks the heap of mimalloc 2, and puts it on the pages of `walk`. Returns the resident bytes of free slices and of pages without a
-/// block in use.
+/// Walks the heap of mimalloc 2, and puts all of it on the pages of `walk`. Returns the resident bytes of free slices, and of pages without
+/// a used block.
 pub fn fill_segments(memory: &dyn Memory, heap: &Segments, walk: &mut Walk) -> u64 {
     let now = || used(heap.pages(), |page| heap.again(memory, page));
     let before = now();
-    // A block goes from the list of its page to that of a heap, and back: read last, it is met once.
+    // A freed block can move from its page's list to a heap's list, and back. The heaps' lists are read just before the pages.
     let (delayed, breaks) = heap.delayed(memory);
     walk.breaks += breaks;
     let mut bytes = Vec::new();
@@ -104,7 +105,7 @@ pub fn fill_segments(memory: &dyn Memory, heap: &Segments, walk: &mut Walk) -> u
     free
 }
 
-/// Puts the heap of mimalloc 2 on the pages of `walk`, as [`fill_with`] does it.
+/// Puts the heap of mimalloc 2 on the pages of `walk`. `put` is as for [`fill_with`].
 pub fn fill_segments_with(
     memory: &dyn Memory,
     heap: &Segments,
@@ -134,14 +135,14 @@ pub fn fill_segments_with(
     free
 }
 
-/// The bytes in use of each page now. One that has become another page has none.
+/// The present used bytes of each page; 0 for a structure that was reused for another page.
 fn used<'a>(pages: impl IntoIterator<Item = &'a MiPage>, again: impl Fn(&MiPage) -> Option<MiPage>) -> Vec<u64> {
     let bytes = |page: MiPage| u64::from(page.used) * page.block;
     pages.into_iter().map(|page| again(page).map_or(0, bytes)).collect()
 }
 
-/// By how much the sum of the pages can be off if each was read at some time between these two readings. mimalloc puts a block in
-/// another page than that in which it has just freed one: a page that is read before and one that is read after count it twice, or not.
+/// By how many bytes the sum over the pages can be wrong if each page was read at some time between these two readings. mimalloc allocates
+/// in another page than the one where it has just freed a block. So the block can be counted in both pages, or in neither.
 fn moved(before: &[u64], after: &[u64]) -> u64 {
     let pages = before.iter().zip(after);
     let (lost, gained) = pages.fold((0_u64, 0_u64), |(lost, gained), (before, after)| {
@@ -150,7 +151,7 @@ fn moved(before: &[u64], after: &[u64]) -> u64 {
     lost.max(gained)
 }
 
-/// Reads a page's counts again. `None` if it has become another page.
+/// Reads a page's counts again. `None` if its structure was reused for another page.
 pub(super) fn again(memory: &dyn Memory, page: &MiPage, release: &MimallocRelease) -> Option<MiPage> {
     let mut bytes = vec![0; release.page.bytes];
     let now = memory.read(page.at, &mut bytes).then(|| MiPage::parse(page.at, &bytes, release)).flatten()?;
@@ -168,7 +169,7 @@ fn region(memory: &dyn Memory, range: Range<u64>, arena: u32, walk: &mut Walk) {
     walk.swapped += swapped.map(|run| run.to - run.from).sum::<u64>();
 }
 
-/// The memory that a page has from the kernel, if that is where its blocks are.
+/// The memory that a page has from the kernel, if its blocks lie there and it is mapped. Otherwise only the range of its blocks.
 fn around(memory: &dyn Memory, page: &MiPage, base: u64, bytes: u64) -> Range<u64> {
     let range = base..base.saturating_add(bytes);
     let known = range.contains(&page.start) && page.end() <= range.end;
@@ -176,7 +177,7 @@ fn around(memory: &dyn Memory, page: &MiPage, base: u64, bytes: u64) -> Range<u6
     if known && mapped { range } else { page.start..page.end() }
 }
 
-/// The slices of an arena that are no page's: free, or with structures.
+/// Adds the slices of an arena that belong to no page: they are free, or hold structures.
 fn slices(memory: &dyn Memory, arena: &MiArena, pages: &[MiPage], totals: &mut PageTotals, walk: &mut Walk) {
     let mut taken = vec![false; arena.slices as usize];
     let mut begins = vec![false; arena.slices as usize];

@@ -1,9 +1,9 @@
-//! The map by which mimalloc finds the page of an address. In: a memory. Out: each map that proves itself, and its pages.
+//! Finds the map by which mimalloc looks up the page of an address, verifies it, and reads its pages.
 //!
-//! A global variable points to the root, a table in memory of its own. The root's entry `i` points to a table of 2^13 entries (64 KiB),
-//! and its entry `j` to the page of the slice `i << 13 | j`. The page says where its blocks begin, and that is in this slice
-//! (`include/mimalloc/internal.h` and `src/page-map.c`, releases 3.0 to 3.6; in 3.6 the root has a head
-//! in which its entries are counted).
+//! A global variable points to the root, a table in its own memory. Entry `i` of the root points to a table of 2^13 entries (64 KiB). Entry
+//! `j` of this table points to the page with the slice `i << 13 | j`. The page has the address of its first block, which must be in this
+//! slice. Sources: `include/mimalloc/internal.h` and `src/page-map.c`, releases 3.0 to 3.6. In 3.6 the root begins with a count of its
+//! entries.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -16,10 +16,10 @@ use crate::{Memory, PAGE, Window};
 /// log2 of the entries of a table below the root.
 const BELOW: u32 = 13;
 
-/// log2 of the entries of the root: for addresses of 48 bits; of 47 bits, which x86-64 has, half of it is used.
+/// The largest log2 of the root's entries, for addresses of 48 bits. On x86-64 addresses have 47 bits, so half of such a root is used.
 const ROOT: u32 = 19;
 
-/// So many pages that prove themselves make a map.
+/// The first entries that are checked: most of them must fit their pages.
 const PROOF: usize = 8;
 
 /// A map.
@@ -29,7 +29,7 @@ pub struct PageMap {
     pub root: u64,
     /// The first address after the root.
     pub end: u64,
-    /// The release by which it proves itself.
+    /// The release whose layout fits its pages.
     pub release: &'static MimallocRelease,
 }
 
@@ -40,11 +40,11 @@ pub struct MapPages {
     pub pages: Vec<MiPage>,
     /// The tables below the root.
     pub tables: Vec<u64>,
-    /// Entries whose page could not be read, or is elsewhere.
+    /// Entries whose page could not be read, or has its blocks elsewhere.
     pub breaks: u64,
 }
 
-/// All maps in the process, each by every release by which its pages prove it. Mostly there is one.
+/// All maps in the process, usually one. Each is listed once for every release whose layout fits.
 pub fn find(memory: &dyn Memory) -> Vec<Vec<PageMap>> {
     let mut found: Vec<Vec<PageMap>> = Vec::new();
     let mut seen = HashSet::new();
@@ -64,10 +64,11 @@ fn is_heap(memory: &dyn Memory, at: u64) -> bool {
     memory.mapping(at).is_some_and(|mapping| mapping.is_heap_like() && mapping.readable)
 }
 
-/// A table of the root's size. The kernel can have made one mapping of it and its neighbours.
+/// The map whose root is at `at`, if the root can be one. Its length is not taken from the mapping, since the kernel can merge the root's
+/// mapping with its neighbours.
 fn map(memory: &dyn Memory, at: u64, release: &'static MimallocRelease) -> Option<PageMap> {
     let root = at.checked_add(release.map_head)?;
-    // Entry 0 is the table for the lowest addresses. It lies behind the root, and so says how long it is.
+    // Entry 0 points to the table for the lowest addresses. This table lies directly behind the root, and so gives the root's length.
     let end = memory.word(root)?;
     let entries = end.checked_sub(root)? / 8;
     let counted = match release.map_head {
@@ -79,7 +80,7 @@ fn map(memory: &dyn Memory, at: u64, release: &'static MimallocRelease) -> Optio
 }
 
 impl PageMap {
-    /// Whether its first pages are where the map says.
+    /// Whether most of its first pages are where the map says.
     fn is_proven(&self, memory: &dyn Memory) -> bool {
         let (mut good, mut bad) = (0, 0);
         self.entries(memory, |slice, at| {
@@ -94,8 +95,8 @@ impl PageMap {
         good > bad
     }
 
-    /// Visits the entries in the order of the slices until `visit` returns false. Returns the tables, and how many
-    /// words in the root are not the address of a table.
+    /// Visits the entries in the order of the slices, until `visit` returns false. Returns the tables, and how many words in the root are
+    /// not the address of a table.
     fn entries(&self, memory: &dyn Memory, mut visit: impl FnMut(u64, u64) -> bool) -> (Vec<u64>, u64) {
         let (mut tables, mut seen, mut others) = (Vec::new(), HashSet::new(), 0);
         each_word(memory, &(self.root..self.end), |at, table| {
@@ -120,7 +121,7 @@ impl PageMap {
 
     /// Reads all pages.
     pub fn pages(&self, memory: &dyn Memory) -> MapPages {
-        // A page has an entry for each of its slices. One that has entries elsewhere, too, hides another page.
+        // A page has an entry for each of its slices, in a row. Further entries elsewhere are wrong, and hide another page.
         let mut spans: Vec<(u64, u64, u64)> = Vec::new();
         let (tables, others) = self.entries(memory, |slice, page| {
             match spans.last_mut() {
@@ -151,8 +152,8 @@ impl PageMap {
     }
 }
 
-/// Whether the entry of the lowest slice, in which no process has memory, leads to a page without blocks. 3.0.1 has one there, for what
-/// frees a null pointer (`_mi_page_empty`).
+/// Whether an entry of the lowest slice leads to a page without blocks. No process has memory in that slice, but 3.0.1 has such an entry
+/// for freeing a null pointer (`_mi_page_empty`).
 fn is_of_nothing(memory: &dyn Memory, at: u64, release: &MimallocRelease) -> bool {
     let fields = &release.page;
     let mut bytes = vec![0; fields.bytes];
@@ -163,7 +164,7 @@ fn is_of_nothing(memory: &dyn Memory, at: u64, release: &MimallocRelease) -> boo
         && [fields.used, fields.capacity, fields.reserved].into_iter().all(|field| is_zero(field..field + 2))
 }
 
-/// Whether the page at an address has its first block in the slice. A page has entries for its later slices as well.
+/// Whether a slice is one of those with the blocks of the page at `at`.
 fn starts_in(memory: &dyn Memory, at: u64, slice: u64, release: &'static MimallocRelease) -> bool {
     let mut bytes = vec![0; release.page.bytes];
     let page = memory.read(at, &mut bytes).then(|| MiPage::parse(at, &bytes, release)).flatten();

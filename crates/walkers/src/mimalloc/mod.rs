@@ -1,4 +1,5 @@
-//! mimalloc's heap: the page map proves itself, and each page's lists of free blocks agree with its counts.
+//! Walks mimalloc's heap. Two checks show that the layout is right: the entries of the page map fit their pages, and each page's lists of
+//! free blocks agree with its counts.
 
 mod arena;
 mod blocks;
@@ -26,10 +27,10 @@ use crate::known::AllocatorMark;
 use crate::walk::empty;
 use crate::{CountCheck, Forecast, Memory, Unknown, Walk, Walker};
 
-/// Its name in readings of a heap.
+/// Its name in reports.
 const NAME: &str = "mimalloc";
 
-/// The walker. `live` counts usable sizes, which are whole blocks.
+/// `live` counts usable sizes, which are whole blocks.
 pub const WALKER: Walker = Walker {
     name: NAME,
     about: "2.0.6 to 2.3, 3.0 to 3.4 and 3.6, with symbols or stripped",
@@ -37,7 +38,7 @@ pub const WALKER: Walker = Walker {
     by_copy: Some(|memory| by_copy::walk(memory).into_iter().collect()),
 };
 
-/// By what it is known where it was not walked.
+/// How it is recognised if it was not walked.
 pub(super) const KNOWN: AllocatorMark =
     AllocatorMark { name: NAME, libraries: &["libmimalloc"], text: Some(b" :rorre :collamim"), is_below_others: false };
 
@@ -52,12 +53,12 @@ fn walk(memory: &dyn Memory) -> Option<Result<Walk, Unknown>> {
     Some(take_apart(memory, &maps).map_err(|reason| Unknown { allocator: WALKER.name, reason }))
 }
 
-/// The releases that can be read, for sentences.
+/// The releases that can be read, as text for messages.
 fn known() -> String {
     format!("{}, {}", older::KNOWN, release::KNOWN)
 }
 
-/// The heap of mimalloc 2.
+/// Walks the heap of mimalloc 2.
 fn take_segments(memory: &dyn Memory, heap: &segments::Segments) -> Walk {
     let mut walk = empty(memory, WALKER.name, heap.release.name);
     let free = fill::fill_segments(memory, heap, &mut walk);
@@ -90,16 +91,16 @@ fn take_apart(memory: &dyn Memory, maps: &[Vec<PageMap>]) -> Result<Walk, String
 fn finish(memory: &dyn Memory, all: &[&Apart], totals: PageTotals, walk: &mut Walk) {
     let PageTotals { pages_wanted: wanted, pages_found: found, free } = totals;
     walk.checks.push(CountCheck { what: "pages of the main heap".into(), wanted, found, tolerance: wanted / 50 });
-    // Memory from the kernel is in no arena's count.
+    // Pages with memory from the kernel are in no arena's count, so the threads' counts are checked too.
     let mut owned = Owned::default();
     all.iter().for_each(|apart| owned += owners::count(memory, &apart.pages.pages, apart.map.release));
     let Owned { wanted, found } = owned;
     walk.checks.push(CountCheck { what: "pages that threads own".into(), wanted, found, tolerance: wanted / 50 });
-    // Which pages it gives back depends on the threads that own them.
+    // How much is given back depends on the threads that own the pages, so this is an upper bound.
     walk.forecasts.push(Forecast { remedy: "mi_collect(true)", bytes: free, at_most: true });
 }
 
-/// What a map leads to.
+/// What was read with one map and its release.
 struct Apart<'a> {
     map: &'a PageMap,
     pages: MapPages,
@@ -107,8 +108,8 @@ struct Apart<'a> {
     unsure: u64,
 }
 
-/// Reads a map by the release by which its pages, its arenas and its threads contradict one another least. Pages are alike in several
-/// releases, and even the arenas of one can be read by another's distances.
+/// Reads a map with the release that causes the fewest contradictions between pages, arenas and threads. Several releases have the same
+/// page layout, and even an arena can be readable with another release's layout.
 fn choose<'a>(memory: &dyn Memory, maps: &'a [PageMap]) -> Result<Apart<'a>, String> {
     let (mut error, mut best) = (String::new(), None);
     for map in maps {
@@ -129,7 +130,7 @@ fn choose<'a>(memory: &dyn Memory, maps: &'a [PageMap]) -> Result<Apart<'a>, Str
 }
 
 impl Apart<'_> {
-    /// How many pages and arenas contradict their release.
+    /// The number of pages and arenas that contradict the release.
     fn doubt(&self, memory: &dyn Memory) -> u64 {
         let Owned { wanted, found } = owners::count(memory, &self.pages.pages, self.map.release);
         let in_none = |page: &&page::MiPage| match page.origin {

@@ -1,37 +1,37 @@
-//! Where mimalloc 2 has its fields, by release: as [`super::release`] for 3. From `include/mimalloc/types.h` and `src/segment.c`.
-//! In: nothing. Out: a row for each layout.
+//! The layouts of mimalloc 2, one row for each, as [`super::release`] has them for mimalloc 3. From `include/mimalloc/types.h` and
+//! `src/segment.c`.
 
 /// Releases that have the same structures.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Older {
-    /// Their name in reports.
+    /// The name of these releases in reports.
     pub name: &'static str,
-    /// Of a segment.
+    /// The fields of a segment.
     pub segment: SegmentFields,
-    /// Of a page, which is also what a segment has for each of its slices.
+    /// The fields of a page. A segment has such a structure for each of its slices.
     pub page: SliceFields,
-    /// Of the heap of a thread.
+    /// The fields of the heap of a thread.
     pub heap: HeapFields,
 }
 
 /// The fields of `mi_segment_t`.
 #[derive(Debug, PartialEq, Eq)]
 pub struct SegmentFields {
-    /// `MI_SLICES_PER_SEGMENT`. A segment begins at a multiple of so many slices.
+    /// `MI_SLICES_PER_SEGMENT`. A segment begins at a multiple of this many slices.
     pub most: u64,
-    /// `used`: pages in use.
+    /// `used`: the number of its pages in use.
     pub used: usize,
-    /// `cookie`: its address, changed by a number of the process.
+    /// `cookie`: its address XOR a number that is the same in the whole process.
     pub cookie: usize,
     /// `segment_slices`.
     pub slices: usize,
-    /// `segment_info_slices`: those that it keeps for its structures.
+    /// `segment_info_slices`: the slices that hold its structures.
     pub own: usize,
     /// `kind`, of four bytes: 1 if it has one large page.
     pub kind: usize,
     /// `slice_entries`.
     pub entries: usize,
-    /// `slices`: the first one.
+    /// `slices`: the first entry of the array.
     pub first: usize,
 }
 
@@ -56,9 +56,9 @@ pub struct SliceFields {
     pub block_size: Number,
     /// Where the blocks begin.
     pub start: OlderStart,
-    /// A page of one block is larger than the block by less than this: a page of a segment with many, and the page of a segment that has
-    /// only one. 1 is exact: the block has the size of its page (`mi_segment_huge_page_alloc`, and in some releases
-    /// `mi_segment_span_allocate`). Otherwise a large page ends at a multiple of 512 KiB (`mi_segments_page_alloc`).
+    /// By less than this many bytes, a page of one block is larger than the block: first for a segment with many pages, then for a segment
+    /// with one page. 1 means that both have the same size (`mi_segment_huge_page_alloc`, and in some releases `mi_segment_span_allocate`).
+    /// Otherwise a large page ends at a multiple of 512 KiB (`mi_segments_page_alloc`).
     pub slack: [u64; 2],
     /// `xthread_free`: the first block that another thread has freed. The two low bits are flags.
     pub xthread_free: usize,
@@ -75,14 +75,15 @@ pub struct Number {
     pub bytes: usize,
 }
 
-/// Where the blocks of a page begin.
+/// Where the page's blocks begin.
 #[derive(Debug, PartialEq, Eq)]
 pub enum OlderStart {
     /// At the address in this field.
     Field(usize),
-    /// So many bytes behind the begin of its slices, if the blocks have 8 to 1024 bytes; otherwise there.
+    /// If the blocks have 8 to 1024 bytes, this many bytes behind the start of its slices. Otherwise at their start.
     Fixed(u64),
-    /// Three blocks of up to 64 bytes, or one of up to 512, behind the begin of its slices; otherwise there.
+    /// Behind the start of its slices: by three blocks if these have up to 64 bytes, by one block up to 512 bytes. Otherwise at their
+    /// start.
     Blocks,
 }
 
@@ -99,10 +100,10 @@ pub struct HeapFields {
     pub of_thread: u64,
 }
 
-/// The releases that can be read, for sentences.
+/// The releases that can be read, as text for messages.
 pub const KNOWN: &str = "2.0.6 to 2.3";
 
-/// Every layout, the newest first.
+/// All layouts, the newest first.
 pub const ALL: &[Older] = &[V2_3, V2_2, V2_1_7, V2_1, V2_0, V2_0_6];
 
 const V2_3: Older = Older {

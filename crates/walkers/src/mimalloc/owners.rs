@@ -1,7 +1,7 @@
-//! The pages that threads own, by the threads' own counts. In: the pages that the map has. Out: both counts.
+//! Compares the number of pages that threads own: by the threads' own counts, and by the map.
 //!
-//! An arena counts its pages, but not those whose memory is from the kernel. The heap of a thread counts all that it owns. What a thread
-//! leaves when it ends is in no such count: a page of it whose memory is from the kernel is known by the map alone.
+//! An arena counts its pages, but not pages with memory from the kernel. The heap of a thread counts all pages that it owns. A page that an
+//! ended thread has left is in no such count: if its memory is from the kernel, only the map has it.
 
 use std::collections::BTreeSet;
 use std::ops::AddAssign;
@@ -10,13 +10,13 @@ use super::page::MiPage;
 use super::release::{MimallocRelease, OwnerLists};
 use crate::Memory;
 
-/// More heaps than this are none.
+/// The most heaps that are read from a list.
 const MOST: usize = 1 << 16;
 
-/// Pages that threads own.
+/// The number of pages that threads own.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Owned {
-    /// By their counts.
+    /// By the threads' counts.
     pub wanted: u64,
     /// By the map.
     pub found: u64,
@@ -29,7 +29,7 @@ impl AddAssign for Owned {
     }
 }
 
-/// Counts the pages that the map has, and adds up what the heaps of all threads count.
+/// Counts the owned pages of the map, and adds up the counts of all threads' heaps.
 pub fn count(memory: &dyn Memory, pages: &[MiPage], release: &MimallocRelease) -> Owned {
     let owned = pages.iter().filter(|page| page.owned);
     let mut owners: BTreeSet<u64> = owned.clone().map(|page| page.owner).collect();
@@ -60,7 +60,7 @@ fn listed(
     }
 }
 
-/// The members of a list, until it ends or comes back to one of them.
+/// The members of a list, up to its end or to the first member that is repeated.
 fn list(first: Option<u64>, next: impl Fn(u64) -> Option<u64>) -> BTreeSet<u64> {
     let (mut all, mut at) = (BTreeSet::new(), first);
     while let Some(member) = at.filter(|at| all.len() < MOST && !all.contains(at)) {

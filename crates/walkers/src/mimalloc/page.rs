@@ -1,11 +1,11 @@
-//! A page: blocks of one size. In: the bytes of its `mi_page_t`. Out: its fields.
+//! A page of mimalloc: blocks of one size. It is read from its `mi_page_t`.
 
 use super::release::{BlockStart, MimallocRelease};
 
-/// `MI_THREADID_ABANDONED_MAPPED`: what an abandoned page has instead of its thread is at most this.
+/// `MI_THREADID_ABANDONED_MAPPED`: an abandoned page has a number up to this in place of its thread.
 const ABANDONED: u64 = 4;
 
-/// The bytes of a slice.
+/// The bytes of a slice: arenas and segments consist of slices.
 pub const SLICE: u64 = 1 << 16;
 
 /// Where a page's memory is from (`mi_memid_t`).
@@ -17,21 +17,21 @@ pub enum Origin {
         arena: u64,
         /// The first slice.
         slice: u32,
-        /// How many.
+        /// The number of slices.
         slices: u32,
     },
     /// Slices of a segment, in mimalloc 2.
     Segment {
-        /// The first byte of the first slice.
+        /// The address of the first slice.
         from: u64,
-        /// Bytes.
+        /// The number of bytes.
         bytes: u64,
     },
-    /// From the kernel.
+    /// Memory directly from the kernel.
     Kernel {
-        /// The first byte.
+        /// The address of the first byte.
         base: u64,
-        /// Bytes.
+        /// The number of bytes.
         bytes: u64,
     },
 }
@@ -41,19 +41,19 @@ pub enum Origin {
 pub struct MiPage {
     /// The address of its `mi_page_t`.
     pub at: u64,
-    /// The first block.
+    /// The address of the first block.
     pub start: u64,
-    /// Bytes of a block, all of them usable.
+    /// The bytes of a block, all of them usable.
     pub block: u64,
-    /// Blocks in use, with those that other threads have freed.
+    /// Used blocks, including those that other threads have freed.
     pub used: u16,
-    /// Blocks that were ever made.
+    /// Blocks that were ever made: mimalloc makes the blocks of a page little by little.
     pub capacity: u16,
     /// The first blocks of the lists `free` and `local_free`.
     pub free: [u64; 2],
     /// The first block that another thread has freed.
     pub freed_by_others: u64,
-    /// The heap of the thread that owns it. Abandoned pages have none, or an old one.
+    /// The heap of the thread that owns it. An abandoned page has none, or its former one.
     pub owner: u64,
     /// Whether a thread owns it.
     pub owned: bool,
@@ -68,7 +68,8 @@ impl MiPage {
         let word = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
         let half = |at: usize| Some(u16::from_le_bytes(bytes.get(at..at + 2)?.try_into().ok()?));
         let (first, second) = (word(fields.memid)?, word(fields.memid + 8)?);
-        // `mi_memkind_t`: memory of others, static memory, in some releases memory for structures, and the kernel's.
+        // `mi_memkind_t`: kinds below `arena_kind` are memory that the program gave, static memory, memory of the kernel, and in some
+        // releases memory for structures.
         let origin = match word(fields.memid_kind)? as u32 {
             kind if kind == fields.arena_kind => {
                 Origin::Arena { arena: first, slice: second as u32, slices: (second >> 32) as u32 }
@@ -95,7 +96,7 @@ impl MiPage {
         let reserved = half(fields.reserved)?;
         let end = page.start.checked_add(page.block.checked_mul(u64::from(reserved))?)?;
         let room = match origin {
-            // Where the arena's slices begin, it tells itself; the page begins in its first one.
+            // Here the arena has the address of its slices in a field. The page begins in its own first slice, so this is not needed.
             Origin::Arena { slices, .. } if release.arena.base.is_some() => {
                 (start / SLICE).checked_add(u64::from(slices))?.checked_mul(SLICE)?
             }
@@ -123,7 +124,7 @@ impl MiPage {
         }
     }
 
-    /// The first byte behind the blocks that were ever made.
+    /// The address behind the last block that was ever made.
     pub fn end(&self) -> u64 {
         self.start + self.block * u64::from(self.capacity)
     }

@@ -1,20 +1,20 @@
-//! Where mimalloc's structures have their fields, by release: bytes from the start of each, on 64-bit processors, without `MI_SECURE` and
-//! `MI_DEBUG`. From `include/mimalloc/types.h`. In: nothing. Out: a row for each layout.
+//! The layouts of mimalloc 3, one row for each: distances in bytes from the start of each structure, on 64-bit processors, without
+//! `MI_SECURE` and `MI_DEBUG`. From `include/mimalloc/types.h`.
 
 /// Releases that have the same structures.
 #[derive(Debug, PartialEq, Eq)]
 pub struct MimallocRelease {
-    /// Their name in reports.
+    /// The name of these releases in reports.
     pub name: &'static str,
-    /// Bytes of the page map before the root's first entry: it begins with the count of entries. 0 if the root begins at once.
+    /// The bytes of the page map before the root's first entry, where the count of entries is. 0 if the map begins with the root.
     pub map_head: u64,
-    /// Of a page.
+    /// The fields of a page.
     pub page: PageFields,
-    /// Of an arena.
+    /// The fields of an arena.
     pub arena: MimallocArenaFields,
-    /// Of the process's list of arenas.
+    /// The fields with the process's list of arenas.
     pub process: ProcessFields,
-    /// Of the heap of a thread.
+    /// The fields of the heap of a thread.
     pub owner: OwnerFields,
 }
 
@@ -27,15 +27,15 @@ pub struct PageFields {
     pub thread: usize,
     /// `free`: the first free block.
     pub free: usize,
-    /// `used`: blocks in use, of two bytes.
+    /// `used`, of two bytes: the number of used blocks.
     pub used: usize,
-    /// `capacity`: blocks that were ever made, of two bytes.
+    /// `capacity`, of two bytes: the number of blocks that were ever made.
     pub capacity: usize,
-    /// `reserved`: blocks that there is room for, of two bytes.
+    /// `reserved`, of two bytes: the number of blocks that the page has room for.
     pub reserved: usize,
-    /// `local_free`: the first block that the owner has freed, not yet in `free`.
+    /// `local_free`: the first block that the owner has freed and not yet put into `free`.
     pub local_free: usize,
-    /// `xthread_free`: the first block that another thread has freed. The low bit is a flag. `used` counts these.
+    /// `xthread_free`: the first block that another thread has freed. The low bit is a flag. `used` includes these blocks.
     pub xthread_free: usize,
     /// `block_size`.
     pub block_size: usize,
@@ -43,11 +43,11 @@ pub struct PageFields {
     pub start: BlockStart,
     /// `theap`, or `heap` before 3.3: the owner's heap.
     pub owner: usize,
-    /// `memid`: an arena with slice and count, or base and size.
+    /// `memid`: an arena with slice and count, or an address and a size.
     pub memid: usize,
-    /// The kind in `memid`.
+    /// The kind of memory in `memid`.
     pub memid_kind: usize,
-    /// `MI_MEM_ARENA`: the kind of memory from an arena. The kinds below are the kernel's and others.
+    /// `MI_MEM_ARENA`: the number of the kind "from an arena". Lower numbers are the kernel's and other memory.
     pub arena_kind: u32,
 }
 
@@ -56,11 +56,11 @@ pub struct PageFields {
 pub enum BlockStart {
     /// At the address in this field.
     Field(usize),
-    /// Behind the page's structure, by as many times some bytes as this field says.
+    /// At the page's structure, plus `unit` times the number in this field.
     Distance {
-        /// The field.
+        /// The distance of the field.
         field: usize,
-        /// The bytes.
+        /// The bytes by which the number is multiplied.
         unit: u64,
     },
 }
@@ -68,65 +68,65 @@ pub enum BlockStart {
 /// The fields of `mi_arena_t`.
 #[derive(Debug, PartialEq, Eq)]
 pub struct MimallocArenaFields {
-    /// `subproc`: the process's list.
+    /// `subproc`: the address of the `mi_subproc_t`, which lists the arenas.
     pub subproc: u64,
-    /// The address of its first slice. `None` if the arena itself is there.
+    /// The field with the address of its first slice. `None` if the arena itself begins there.
     pub base: Option<u64>,
     /// `slice_count`.
     pub slice_count: u64,
-    /// `info_slices`: those that it keeps for its structures.
+    /// `info_slices`: the slices that hold its structures.
     pub info_slices: u64,
     /// The bitmap `slices_free`.
     pub slices_free: u64,
-    /// The bitmap `slices_committed`, which lies behind the one before.
+    /// The bitmap `slices_committed`, which lies directly behind `slices_free`.
     pub slices_committed: u64,
-    /// The bitmap `pages` of the main heap.
+    /// The bitmap `pages`: where a page of the main heap begins.
     pub pages: u64,
-    /// Where the chunks of `pages` begin in that bitmap (`src/bitmap.h`).
+    /// The distance of the chunks from the start of the bitmap `pages` (`src/bitmap.h`).
     pub pages_chunks: u64,
 }
 
-/// The fields of `mi_subproc_t`, and how it is found.
+/// The fields of `mi_subproc_t`, and how to find it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ProcessFields {
-    /// `subproc` of `mi_tld_t`.
+    /// `subproc` in `mi_tld_t`.
     pub of_thread: u64,
     /// `arena_count`.
     pub arena_count: u64,
-    /// `arenas`: their addresses.
+    /// `arenas`: the addresses of the arenas.
     pub arenas: u64,
     /// `MI_MAX_ARENAS`.
     pub most: u64,
 }
 
-/// The fields of the heap that a thread has: `mi_theap_t`, or `mi_heap_t` before 3.3.
+/// The fields of a thread's heap: `mi_theap_t`, or `mi_heap_t` before 3.3.
 #[derive(Debug, PartialEq, Eq)]
 pub struct OwnerFields {
-    /// `tld`: what belongs to the thread, `mi_tld_t`.
+    /// `tld`: the address of the thread's `mi_tld_t`.
     pub tld: u64,
-    /// `page_count`: pages that it owns.
+    /// `page_count`: the number of pages that it owns.
     pub page_count: u64,
-    /// How all of them are found, where the process lists them. Otherwise those are known that own a page.
+    /// The lists with all these heaps, if the process has such lists. Otherwise only heaps that own a page are found.
     pub lists: Option<OwnerLists>,
 }
 
-/// The lists by which a process has the heaps of all threads.
+/// The lists that lead from a process to the heaps of all threads.
 #[derive(Debug, PartialEq, Eq)]
 pub struct OwnerLists {
-    /// `heaps` of `mi_subproc_t`: the first heap.
+    /// `heaps` in `mi_subproc_t`: the first heap.
     pub heaps: u64,
-    /// `next` of `mi_heap_t`.
+    /// `next` in `mi_heap_t`.
     pub next: u64,
-    /// `theaps` of `mi_heap_t`: its first part that a thread has.
+    /// `theaps` in `mi_heap_t`: the first thread's part of the heap.
     pub theaps: u64,
-    /// `hnext` of `mi_theap_t`: the next part of the same heap.
+    /// `hnext` in `mi_theap_t`: the next thread's part of the same heap.
     pub theaps_next: u64,
 }
 
-/// The releases that can be read, for sentences.
+/// The releases that can be read, as text for messages.
 pub const KNOWN: &str = "3.0 to 3.4 and 3.6";
 
-/// Every layout. A map is read by the one that contradicts it least, and by the first of several.
+/// All layouts. A map is read with the one that causes the fewest contradictions. Of several such layouts, the first is used.
 pub const ALL: &[MimallocRelease] = &[V3_3, V3_6, V3_4, V3_2, V3_1, V3_0];
 
 const V3_3: MimallocRelease = MimallocRelease {
@@ -190,7 +190,7 @@ const V3_0: MimallocRelease = MimallocRelease {
     ..V3_1
 };
 
-// The others were found without headers, in processes: docs/lab/layouts.md says how.
+// The distances of the others were found in processes, without header files: docs/lab/layouts.md says how.
 
 const V3_2: MimallocRelease = MimallocRelease {
     name: "3.2",

@@ -1,8 +1,9 @@
-//! The heap of mimalloc 2. In: a memory. Out: its segments and their pages.
+//! Finds the segments of mimalloc 2, and their pages.
 //!
-//! A segment has slices of 64 KiB, mostly 512, and begins at a multiple of so many. For each slice it has an entry, and the first entry of each
-//! page or free stretch says how many slices follow. So the entries lead from the first slice to exactly the last one, and the pages in use
-//! are as many as the segment counts. Each segment has its own address in its `cookie`, changed by one number of the whole process.
+//! A segment consists of slices of 64 KiB, mostly 512, and begins at a multiple of its length. It has an entry for each slice. The first
+//! entry of each page or free range has the number of its slices. Two checks show that a segment is right: the entries lead from the first
+//! slice exactly to the last one, and the number of pages is the segment's own count. The `cookie` of a segment is its own address XOR a
+//! number that is the same in the whole process.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -11,13 +12,13 @@ use super::older::{ALL, Number, Older, OlderStart};
 use super::page::{MiPage, Origin, SLICE};
 use crate::Memory;
 
-/// Segments of every release begin at multiples of this.
+/// The segments of all releases begin at multiples of this.
 const ALIGNED: u64 = 32 << 20;
 
-/// More heaps than this are none.
+/// The most heaps that are read from the lists.
 const MOST: usize = 1 << 16;
 
-/// `MI_HUGE_BLOCK_SIZE`: a block that is not smaller has the size of its page, where block sizes have four bytes.
+/// `MI_HUGE_BLOCK_SIZE`: where block sizes have four bytes, a block of at least this size is as large as its page.
 const HUGE: u64 = 2 << 30;
 
 /// A segment.
@@ -25,14 +26,14 @@ const HUGE: u64 = 2 << 30;
 pub struct MimallocSegment {
     /// Its address.
     pub at: u64,
-    /// Its slices.
+    /// The number of its slices.
     pub slices: u64,
-    /// Of them, the first ones, which have its structures.
+    /// The number of its first slices, which hold its structures.
     pub own: u64,
     cookie: u64,
     /// Its pages.
     pub pages: Vec<MiPage>,
-    /// Entries that are no page's.
+    /// Entries that cannot be pages.
     pub breaks: u64,
     /// The bytes of their slices.
     pub skipped: u64,
@@ -41,15 +42,16 @@ pub struct MimallocSegment {
 /// The segments of a process.
 #[derive(Debug)]
 pub struct Segments {
-    /// The release by which they prove themselves.
+    /// The release whose layout fits.
     pub release: &'static Older,
     /// In the order of their addresses.
     pub segments: Vec<MimallocSegment>,
-    /// Places at which a segment should be, and none can be read.
+    /// Segments that were left out because their `cookie` differs from that of the others.
     pub breaks: u64,
 }
 
-/// The heap, read by the release by which most segments prove themselves, and of these most pages.
+/// The heap, read with the layout that fits most segments. Of several, the one with the fewest wrong entries, then with the smallest
+/// difference to the threads' counts.
 pub fn find(memory: &dyn Memory) -> Option<Segments> {
     let places = places(memory);
     let heaps =
@@ -62,7 +64,7 @@ pub fn find(memory: &dyn Memory) -> Option<Segments> {
     heaps.min_by_key(|heap| (usize::MAX - heap.segments.len(), wrong(heap), owners_wrong(heap)))
 }
 
-/// The resident addresses at which a segment can begin.
+/// The resident addresses where a segment can begin.
 fn places(memory: &dyn Memory) -> Vec<u64> {
     let mut places = Vec::new();
     for mapping in memory.mappings().iter().filter(|mapping| mapping.is_heap_like() && mapping.readable) {
@@ -129,13 +131,13 @@ impl MimallocSegment {
     }
 }
 
-/// Whether the one block of a page leaves less than `slack` bytes of it. Damage of its size would be within the page otherwise.
+/// Whether a page with one block has less than `slack` unused bytes. This finds a damaged size, which could still be within the page.
 fn is_filled(page: &MiPage, end: u64, slack: u64) -> bool {
     let room = end - page.start;
     room / page.block > 1 || room - page.block < slack
 }
 
-/// Reads a page from its entry. `None` if it cannot be one.
+/// Reads a page from its entry. `None` if the fields cannot be those of a page.
 fn parse(at: u64, entry: &[u8], from: u64, bytes: u64, release: &Older) -> Option<MiPage> {
     let fields = &release.page;
     let half = |at: usize| number(entry, &Number { at, bytes: 2 });
@@ -158,7 +160,7 @@ fn parse(at: u64, entry: &[u8], from: u64, bytes: u64, release: &Older) -> Optio
     let (used, capacity, reserved) = (number(entry, &fields.used)?, half(fields.capacity)?, half(fields.reserved)?);
     let room = (from + bytes).checked_sub(start).filter(|_| start >= from)?;
     let whole = block >= 8 && block.is_multiple_of(8) && reserved > 0 && room.checked_div(block)? >= reserved;
-    // A page is as full of blocks as can be.
+    // A page has as many blocks as fit.
     let fills = room.checked_div(block)? == reserved;
     (whole && fills && used <= capacity && capacity <= reserved).then_some(MiPage {
         at,
@@ -175,7 +177,7 @@ fn parse(at: u64, entry: &[u8], from: u64, bytes: u64, release: &Older) -> Optio
 }
 
 impl Segments {
-    /// Reads those of a release that begin at some places.
+    /// Reads the segments of a release that begin at some of these places.
     fn read(memory: &dyn Memory, places: &[u64], release: &'static Older) -> Segments {
         let mut segments: Vec<MimallocSegment> =
             places.iter().filter_map(|at| MimallocSegment::read(memory, *at, release)).collect();
@@ -187,12 +189,12 @@ impl Segments {
         Segments { release, breaks: (all - segments.len()) as u64, segments }
     }
 
-    /// The same heap in a copy of its structures.
+    /// Reads the same heap from a copy of its structures.
     pub fn copied(&self, copy: &dyn Memory) -> Segments {
         Segments::read(copy, &places(copy), self.release)
     }
 
-    /// Where its structures are: those of the segments, and the counts of the threads' heaps.
+    /// The ranges of its structures: those of the segments, and the counts of the threads' heaps.
     pub fn structures(&self, memory: &dyn Memory) -> Vec<Range<u64>> {
         let fields = &self.release.segment;
         let bytes = |segment: &MimallocSegment| {
@@ -209,7 +211,7 @@ impl Segments {
         self.segments.iter().flat_map(|segment| &segment.pages)
     }
 
-    /// Reads a page's counts again. `None` if it has become another page.
+    /// Reads a page's counts again. `None` if its structure was reused for another page.
     pub fn again(&self, memory: &dyn Memory, page: &MiPage) -> Option<MiPage> {
         let Origin::Segment { from, bytes } = page.origin else { return None };
         let mut entry = vec![0; self.release.page.bytes];
@@ -217,7 +219,7 @@ impl Segments {
         (now.start == page.start && now.block == page.block).then_some(now)
     }
 
-    /// The heaps of threads: those that own a page, and the others of the same threads.
+    /// The heaps of threads: those that own a page, and the other heaps of the same threads.
     pub fn owners(&self, memory: &dyn Memory) -> BTreeSet<u64> {
         let fields = &self.release.heap;
         let after = |at: u64, bytes: u64| memory.word(at.checked_add(bytes)?).filter(|at| *at != 0);
@@ -234,15 +236,15 @@ impl Segments {
         owners
     }
 
-    /// The pages that threads own: by the counts of their heaps, and those that were found.
+    /// The number of pages that threads own: by the counts of their heaps, and as found.
     pub fn owned(&self, memory: &dyn Memory) -> (u64, u64) {
         let count = |owner: &u64| memory.word(owner.checked_add(self.release.heap.page_count)?);
         let wanted = self.owners(memory).iter().filter_map(count).fold(0, u64::saturating_add);
         (wanted, self.pages().filter(|page| page.owned).count() as u64)
     }
 
-    /// The blocks of full pages that other threads have freed: lists of the threads' heaps, and not of the pages. And how many of these lists do
-    /// not end as they should.
+    /// The blocks of full pages that other threads have freed: they are in lists of the threads' heaps, not of the pages. Also returns how
+    /// many of these lists lead to something else than a block.
     pub fn delayed(&self, memory: &dyn Memory) -> (BTreeSet<u64>, u64) {
         let (mut all, mut breaks) = (BTreeSet::new(), 0);
         let mut pages: Vec<&MiPage> = self.pages().collect();

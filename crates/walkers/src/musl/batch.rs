@@ -1,7 +1,7 @@
-//! The memory of groups that lie side by side, and their masks just before and just after it was copied. In: groups. Out: the bytes.
+//! Copies the memory of adjacent groups, and reads their masks just before and just after.
 //!
-//! The masks of all groups were read first, and by now much can have moved. What a group says while its heads are copied is what they can
-//! be compared with: a block moves seldom in so short a time.
+//! The masks of all groups were read first, and much can have changed since then. So the heads of blocks are compared with masks that are
+//! read together with them: blocks seldom change in so short a time.
 
 use std::ops::Range;
 
@@ -10,36 +10,36 @@ use super::group::MuslGroup;
 use super::nest::Nested;
 use crate::{Memory, PageState, Piece, Window};
 
-/// About as many bytes are copied at once. The process's `mmap` and `munmap` wait for a part of it only.
+/// About this many bytes are copied at once. The process's `mmap` and `munmap` have to wait only while a part of them is copied.
 const BYTES: u64 = 1 << 20;
-/// About as many groups.
+/// About this many groups are copied at once.
 const GROUPS: usize = 512;
 
-/// In slots of at least this many bytes a head may be anywhere, and it is not worth the time to copy them. In others most of what is
-/// needed is in one piece.
+/// Slots of at least this many bytes are not copied, because only their heads are needed, and these can be anywhere in a slot. In smaller
+/// slots most of what is needed lies close together.
 const WIDE: u64 = 128 << 10;
 
-/// Groups that are compared together.
+/// Groups that are compared with their masks together.
 pub struct Batch<'a> {
     memory: &'a dyn Memory,
-    /// The memory of those that are not wide, in the order of their addresses.
+    /// The memory of the groups with slots smaller than [`WIDE`], in the order of their addresses.
     pieces: Vec<Piece>,
-    /// For each piece whether all its pages were there when the pages were looked at.
+    /// For each piece, whether all its pages were there when the states of the pages were read.
     full: Vec<bool>,
-    /// The piece of the last bytes.
+    /// The index of the piece that was used last.
     last: usize,
-    /// For what is in no piece.
+    /// Reads bytes that are in no piece.
     others: Window<'a>,
-    /// Bytes that were read by themselves.
+    /// A buffer for bytes that `read_now` reads.
     now: [u8; 8],
-    /// For each group the free slots before its memory was copied and after; `None` if it had gone.
+    /// For each group, the free slots before its memory was copied and after. `None` if the group was gone.
     pub masks: Vec<Option<[u32; 2]>>,
 }
 
-/// The groups in batches. None has a group without the one that it lies in.
+/// Divides the groups into batches. A group that lies in another one is in the same batch.
 pub fn batches(groups: &[MuslGroup]) -> Vec<Range<usize>> {
     let (mut all, mut first, mut bytes, mut end): (Vec<Range<usize>>, _, _, _) = (Vec::new(), 0, 0, 0);
-    // Narrow groups may lie in a wide one, which is not copied.
+    // The end of the last group that is copied. A wide group is not copied, but groups in it may be.
     let mut narrow_end = 0;
     for (index, group) in groups.iter().enumerate() {
         if group.from >= end {
@@ -59,7 +59,7 @@ pub fn batches(groups: &[MuslGroup]) -> Vec<Range<usize>> {
 }
 
 impl<'a> Batch<'a> {
-    /// Copies the memory of some groups. Those that have gone by now are left out.
+    /// Copies the memory of some groups, without those that are gone by now.
     pub fn read(memory: &'a dyn Memory, context: &Context, nested: &Nested, which: Range<usize>) -> Batch<'a> {
         let groups = &nested.groups[which];
         let before = free_now(memory, context, groups);
@@ -77,7 +77,7 @@ impl<'a> Batch<'a> {
         Batch { memory, pieces, full, last: 0, others: Window::of_pages(memory), now: [0; 8], masks }
     }
 
-    /// The piece that has some bytes.
+    /// The index of the piece that contains the bytes.
     fn find(&mut self, at: u64, count: usize) -> Option<usize> {
         let has = |index: &usize| self.pieces.get(*index).is_some_and(|piece| piece.get(at, count).is_some());
         if !has(&self.last) {
@@ -86,7 +86,7 @@ impl<'a> Batch<'a> {
         Some(self.last).filter(has)
     }
 
-    /// `count` bytes from an address on. What had no page when the pages were looked at is zeroes.
+    /// `count` bytes from an address on. Bytes without a page, when the states of the pages were read, are zero.
     pub fn bytes(&mut self, at: u64, count: usize) -> Option<&[u8]> {
         match self.find(at, count) {
             Some(index) => self.pieces[index].get(at, count),
@@ -94,7 +94,8 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// The same of at most eight bytes that musl has written: they have a page, even if there was none when the pages were looked at.
+    /// As [`Batch::bytes`], for at most eight bytes that musl has written. They have a page now, even if they had none when the states of
+    /// the pages were read.
     pub fn written(&mut self, at: u64, count: usize) -> Option<&[u8]> {
         if self.had_page(at, count) {
             return self.bytes(at, count);
@@ -103,18 +104,18 @@ impl<'a> Batch<'a> {
         self.memory.read_now(at, now).then_some(&*now)
     }
 
-    /// Whether an address was in no mapping when these were read.
+    /// Whether an address was in no mapping when the mappings were read.
     pub fn is_new(&self, at: u64) -> bool {
         self.memory.mapping(at).is_none()
     }
 
-    /// Whether some bytes had pages when the pages were looked at.
+    /// Whether the bytes had pages when the states of the pages were read.
     pub fn had_page(&mut self, at: u64, count: usize) -> bool {
         let has_page = |at: u64| self.memory.pages().state(at).is_some();
         self.is_full(at, count) || has_page(at) && has_page(at + count as u64 - 1)
     }
 
-    /// Whether a page of some bytes is in swap.
+    /// Whether a page of the bytes is in swap.
     pub fn is_out(&mut self, at: u64, count: usize) -> bool {
         !self.is_full(at, count) && has_swapped(self.memory, at, at + count as u64)
     }
@@ -124,7 +125,7 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// Whether all pages of a piece were there.
+/// Whether all pages of a piece were there, and may be read.
 fn is_full(memory: &dyn Memory, piece: &Piece) -> bool {
     let (from, to) = (piece.at, piece.at + piece.bytes.len() as u64);
     let there = memory.pages().within(from, to).filter(|run| run.state.may_be_read());
@@ -136,7 +137,7 @@ pub fn has_swapped(memory: &dyn Memory, from: u64, to: u64) -> bool {
     memory.pages().within(from, to).any(|run| run.state == PageState::Swapped)
 }
 
-/// The free slots of each group by its meta now. `None` if it has gone.
+/// The present free slots of each group, read from its meta. `None` if the group is gone.
 pub fn free_now(memory: &dyn Memory, context: &Context, groups: &[MuslGroup]) -> Vec<Option<u32>> {
     let bytes = context.release.meta.bytes;
     let mut metas: Vec<Piece> = groups.iter().map(|group| Piece::new(group.meta, bytes)).collect();

@@ -1,7 +1,7 @@
-//! The global variable from which all groups are found. In: a memory. Out: each one that proves itself, and its areas of metas.
+//! Finds musl's `malloc_context`, the global variable from which all groups are found, and verifies it.
 //!
-//! It begins with a secret number, which each area of metas repeats. So a word that points to such an area, and has the area's number right
-//! before it, is `meta_area_head`. Its areas are a list that ends at `meta_area_tail`.
+//! The context begins with a secret number, and each area of metas repeats this number. So it is recognised by its field `meta_area_head`:
+//! this points to an area with the secret number that the context begins with. The areas are a list that ends at `meta_area_tail`.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -15,24 +15,24 @@ use crate::globals::{each_word, globals};
 pub struct Context {
     /// Its address.
     pub at: u64,
-    /// The release by which it proves itself.
+    /// The release whose layout fits.
     pub release: &'static MuslRelease,
     /// The addresses of its areas, in the order of the list.
     pub areas: Vec<u64>,
 }
 
-/// What a context counts.
+/// The counts of a context.
 #[derive(Debug)]
 pub struct ContextCounters {
-    /// Metas that were ever used.
+    /// The number of metas that were ever used.
     pub used: u64,
-    /// The first one of the ring of those without a group; 0 if there is none.
+    /// The address of the first meta in the ring of metas without a group; 0 if there is none.
     pub free: u64,
-    /// Slots of each class.
+    /// The number of slots of each class.
     pub slots: Vec<u64>,
 }
 
-/// All contexts in the process. Mostly there is one.
+/// All contexts in the process. There is usually one.
 pub fn find(memory: &dyn Memory) -> Vec<Context> {
     let mut found: Vec<Context> = Vec::new();
     for (range, release) in globals(memory).iter().flat_map(|range| ALL.iter().map(move |release| (range, release))) {
@@ -72,7 +72,7 @@ fn proven(
         is_mine.then(|| areas.push(area))?;
         area = field(release.area.next)?;
     }
-    // A new area can be behind the last one by now.
+    // `tail` need not be the last area of the list: a new area may just have been linked behind it.
     let (tail, next, left) = (word(fields.tail)?, word(fields.next)?, word(fields.left)?);
     let used = release.metas().checked_sub(left)?;
     let fits = areas.contains(&tail) && next == tail + release.area.slots as u64 + used * release.meta.bytes as u64;
@@ -80,13 +80,13 @@ fn proven(
 }
 
 impl Context {
-    /// Reads what it counts.
+    /// Reads the counts. `None` if the context could not be read, or has a new area.
     pub fn counts(&self, memory: &dyn Memory) -> Option<ContextCounters> {
         let fields = &self.release.context;
         let mut bytes = vec![0; fields.bytes];
         memory.read(self.at, &mut bytes).then_some(())?;
         let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
-        // A new area changes what `left` counts.
+        // `left` counts in the last area. If there is a new one, it does not fit the list.
         (self.areas.last() == Some(&word(fields.tail))).then_some(())?;
         Some(ContextCounters {
             used: (self.areas.len() as u64 * self.release.metas()).saturating_sub(word(fields.left)),

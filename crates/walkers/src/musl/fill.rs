@@ -1,5 +1,4 @@
-//! Puts the groups and their blocks on the pages, and reads the head of each block: it must say what its group's meta says. In: all groups.
-//! Out: regions, blocks and sums of a walk.
+//! Puts the groups and their blocks on the pages of a walk, and compares the head of each block with its group's meta.
 
 use super::batch::{Batch, batches, free_now, has_swapped};
 use super::context::Context;
@@ -11,7 +10,7 @@ use crate::bits::each_run;
 use crate::sums::Sums;
 use crate::{BlockKind, HeapArena, Memory, PageState, Walk};
 
-/// Puts everything on the pages of `walk`.
+/// Puts all groups, blocks and structures on the pages of `walk`.
 pub fn fill(memory: &dyn Memory, context: &Context, nested: &Nested, walk: &mut Walk) {
     walk.breaks += nested.breaks;
     walk.skipped = walk.skipped.saturating_add(nested.skipped);
@@ -34,7 +33,7 @@ pub fn fill(memory: &dyn Memory, context: &Context, nested: &Nested, walk: &mut 
             let (group, inner) = (&nested.groups[at], nested.slots[at]);
             match masks {
                 Some(masks) => compare(memory, context, &mut batch, group, [inner, masks[0], masks[1]], walk),
-                // It has gone since it was counted: there is nothing to compare.
+                // The group has gone since it was counted, so there is nothing to compare.
                 None => list(group, group.all() & !group.free & !inner, walk),
             }
             count(group, inner, nested.given[at], walk);
@@ -48,7 +47,7 @@ fn count(group: &MuslGroup, inner: u32, is_given: bool, walk: &mut Walk) {
     let count = u64::from(taken.count_ones());
     walk.blocks += count;
     walk.live = walk.live.saturating_add(count * group.stride);
-    // What the loader gave is in pages of a library.
+    // Memory that the loader gave to musl lies in pages of a library, not in the heap's regions.
     if !is_given {
         walk.layout.block(group.from, UNIT, BlockKind::Structure);
         let mut sums = Sums::new(&mut walk.layout, BlockKind::Live);
@@ -56,14 +55,15 @@ fn count(group: &MuslGroup, inner: u32, is_given: bool, walk: &mut Walk) {
     }
 }
 
-/// Lists blocks by their slots.
+/// Lists the blocks in the slots of `taken`, each with the size of its slot.
 fn list(group: &MuslGroup, taken: u32, walk: &mut Walk) {
     each_run(&[taken.into()], |first, count| {
         (first..first + count).for_each(|index| walk.layout.list(group.slot(index), group.stride, 1));
     });
 }
 
-/// Compares the head of a group and that of each slot with the masks, and lists the blocks.
+/// Compares the head of a group, and of each of its slots, with the masks, and lists the blocks. The masks are the slots with groups in
+/// them, the free slots before the copy, and the free slots after it.
 fn compare(
     memory: &dyn Memory,
     context: &Context,
@@ -73,7 +73,7 @@ fn compare(
     walk: &mut Walk,
 ) {
     let [inner, before, after] = masks;
-    // What is in no piece is read only now: its group may have gone since, or the block.
+    // Bytes in no piece are read only now. Their group or block may have gone since the masks were read.
     let now = || free_now(memory, context, std::slice::from_ref(group)).pop().flatten();
     let is_wrong =
         !batch.is_out(group.from, 8) && batch.written(group.from, 8) != Some(group.meta.to_le_bytes().as_slice());
@@ -81,7 +81,7 @@ fn compare(
         walk.breaks += 1;
         walk.skipped = walk.skipped.saturating_add(group.count * group.stride);
     }
-    // One that was mapped since the mappings were read proves itself by its heads.
+    // A group that was mapped after the mappings were read counts, because its heads fit its meta.
     let is_mapped = is_mapped(memory, group);
     if !is_mapped {
         walk.moved = walk.moved.saturating_add(UNIT);
@@ -89,7 +89,7 @@ fn compare(
     for index in (0..group.count).filter(|index| inner >> index & 1 == 0) {
         let is_free = |mask: u32| mask >> index & 1 == 1;
         let head = group.slot(index) - 8;
-        // A slot that was never used can have no page.
+        // The head of a slot that was never used may have no page, and must not get one.
         let is_unread = batch.is_out(head, 8) || is_free(before) && !batch.had_page(head, 8);
         let found = if is_unread { Err(()) } else { head::block(batch, group, index) };
         if !is_free(group.free) {
@@ -104,7 +104,7 @@ fn compare(
         }
         let is_as_told = match found {
             Ok(found) => found.is_none() == is_free(before) || has_group(memory, context, batch, group.slot(index)),
-            // Its size is at its other end.
+            // The size of a block is at the other end of its slot, which may be in swap.
             Err(()) => has_swapped(memory, group.slot(index), group.slot(index + 1)),
         };
         if !is_as_told && now().is_none_or(|now| is_free(now) != is_free(before)) {
@@ -119,14 +119,14 @@ fn compare(
     }
 }
 
-/// Whether a group lies in a slot by now.
+/// Whether a group lies in this slot now.
 fn has_group(memory: &dyn Memory, context: &Context, batch: &mut Batch, slot: u64) -> bool {
     let meta = batch.written(slot, 8).and_then(|bytes| Some(u64::from_le_bytes(bytes.try_into().ok()?)));
     let field = meta.and_then(|meta| meta.checked_add(context.release.meta.group as u64));
     field.is_some_and(|at| memory.word(at) == Some(slot))
 }
 
-/// Whether all of a group's mapping is in mappings. One that was mapped since they were read is not, nor is one of a wrong length.
+/// Whether the mappings cover all of a group. They do not if the group was mapped after they were read, or its length is wrong.
 fn is_mapped(memory: &dyn Memory, group: &MuslGroup) -> bool {
     let (mut at, to) = (group.from, group.from + group.mapped);
     while at < to {

@@ -1,7 +1,7 @@
-//! A group: up to 32 slots of one size. In: the areas of metas. Out: all groups, and which slots are taken.
+//! Reads all groups from the areas of metas. A group has up to 32 slots of one size, and its meta says which are free.
 //!
-//! A group has a mapping of its own, or lies in a slot of a larger one. The loader also gives musl the ends of libraries' last pages: such a
-//! group is never freed.
+//! A group has its own mapping, or lies in a slot of a larger group. The loader also gives musl the unused ends of libraries' last pages.
+//! Groups in this memory are never freed.
 
 use super::context::Context;
 use super::release::{AREA, CLASSES, LARGE, MuslRelease, UNIT};
@@ -12,24 +12,24 @@ use crate::{Memory, Piece};
 pub struct MuslGroup {
     /// The address of its meta.
     pub meta: u64,
-    /// Its first byte. Its slots begin behind a head of one unit.
+    /// The address of its first byte. Its head of one unit comes first, then its slots.
     pub from: u64,
-    /// Bit by bit the slots that no block has.
+    /// A bit for each slot, set if the slot has no block.
     pub free: u32,
-    /// How many slots it has.
+    /// The number of its slots.
     pub count: u64,
     /// The bytes of a slot.
     pub stride: u64,
     /// Its size class.
     pub class: u8,
-    /// The bytes of its mapping; 0 if it has none.
+    /// The bytes of its own mapping; 0 if it has none.
     pub mapped: u64,
-    /// Whether it can be given back: not what the loader gave.
+    /// False for memory that the loader gave to musl, which is never given back.
     pub freeable: bool,
 }
 
 impl MuslGroup {
-    /// Reads a meta. `None` if it has no group, an error if this cannot be one.
+    /// Reads a meta. `None` if it has no group. An error if it cannot be a meta.
     pub fn parse(at: u64, bytes: &[u8], release: &MuslRelease) -> Option<Result<MuslGroup, ()>> {
         let fields = &release.meta;
         let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
@@ -40,7 +40,7 @@ impl MuslGroup {
         let (available, freed) = (masks as u32, (masks >> 32) as u32);
         let (last, class, pages) = (bits & 31, (bits >> 6 & 63) as u8, bits >> 12);
         let mapped = pages.checked_mul(AREA).filter(|bytes| *bytes < 1 << 47);
-        // The class of a large block has no units, and its group no second slot.
+        // The class of large blocks has no size in units, and a group of this class has one slot.
         let units = CLASSES.get(usize::from(class)).copied().or((class == LARGE && last == 0).then_some(0));
         let stride = match (mapped, units) {
             (Some(mapped), Some(_)) if mapped > 0 && last == 0 => mapped - UNIT,
@@ -66,34 +66,34 @@ impl MuslGroup {
         Some(if is_one { Ok(group) } else { Err(()) })
     }
 
-    /// A bit for each slot.
+    /// A bit set for each slot.
     pub fn all(&self) -> u32 {
         ((1_u64 << self.count) - 1) as u32
     }
 
-    /// The first byte of a slot.
+    /// The address of a slot.
     pub fn slot(&self, index: u64) -> u64 {
         self.from + UNIT + index * self.stride
     }
 
-    /// The first byte behind its slots.
+    /// The address behind its last slot.
     pub fn to(&self) -> u64 {
         self.slot(self.count)
     }
 }
 
-/// All groups at one time.
+/// All groups at one moment.
 #[derive(Debug, Default)]
 pub struct MuslGroups {
     /// In the order of their metas.
     pub all: Vec<MuslGroup>,
-    /// Metas that cannot be one, and areas that could not be read.
+    /// Metas with impossible fields, and areas that could not be read.
     pub breaks: u64,
-    /// Metas in the ring of those without a group.
+    /// The number of metas in the ring of metas without a group.
     pub idle: u64,
 }
 
-/// Reads all metas, as fast as possible.
+/// Reads all metas at once, so that few blocks change meanwhile. `first_free` is the first meta of the ring, or 0.
 pub fn read(memory: &dyn Memory, context: &Context, first_free: u64) -> MuslGroups {
     let release = context.release;
     let mut groups = MuslGroups::default();
@@ -111,7 +111,7 @@ pub fn read(memory: &dyn Memory, context: &Context, first_free: u64) -> MuslGrou
             }
         }
     }
-    // The ring goes over metas of these areas only.
+    // All metas of the ring are in these areas.
     let next = |meta: u64| {
         let Piece { bytes, .. } = &areas[areas.binary_search_by_key(&(meta / AREA * AREA), |area| area.at).ok()?];
         let place = (meta % AREA) as usize + release.meta.next;

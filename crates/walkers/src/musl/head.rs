@@ -1,23 +1,23 @@
-//! The head of a block, in the bytes before it. In: a slot. Out: the block that the program has there, if the head is that of one.
+//! Reads the head of a block, which is in the bytes before the block, and so finds the block in a slot.
 //!
-//! From the last byte backwards: two bytes with the distance to the group's first slot, in units; 3 bits with what is left of the slot and 5
-//! with the slot's number; a byte that is 0, or 1 if four bytes before it have the distance. A block need not begin with its slot: then the
-//! head there has all 3 bits set and the distance from the slot.
+//! The head, from its last byte backwards: two bytes with the distance to the group's first slot, in units; one byte with 5 bits for the
+//! slot's number and 3 bits for the unused bytes of the slot; one byte that is 1 if the distance is in the four bytes before it, else 0. A
+//! block can begin behind the start of its slot. Then the head at the slot has all 3 bits set, and the distance from the slot to the block.
 
 use super::batch::Batch;
 use super::group::MuslGroup;
 use super::release::{HEAD, UNIT};
 use crate::HeapBlock;
 
-/// A distance from a slot is kept modulo this.
+/// The distance from a slot to its block is stored modulo this, in units.
 const WRAPS: u64 = 1 << 16;
-/// The most such distances that are tried: a block can be aligned by 64 GiB.
+/// The most possible distances that are tried. This is enough for an alignment of 64 GiB.
 const STEPS: u64 = 1 << 16;
 
-/// The three bits if the block begins behind the slot.
+/// The value of the three bits if the block begins behind its slot.
 const MOVED: u8 = 7;
 
-/// The block in a slot. An error is one that could not be read.
+/// The block in a slot; `None` if the head is not that of a block. An error if it could not be read.
 pub fn block(batch: &mut Batch, group: &MuslGroup, index: u64) -> Result<Option<HeapBlock>, ()> {
     let from = group.slot(index);
     let end = from + group.stride - HEAD;
@@ -26,22 +26,22 @@ pub fn block(batch: &mut Batch, group: &MuslGroup, index: u64) -> Result<Option<
     if bits >> 5 != MOVED {
         return at(batch, group, index, from, end, first);
     }
-    // Mostly musl has written at none of these places but one: reading the others as if it had would give the process pages.
+    // Usually musl has written at only one of these places. A read of the others by `written` would give the process new pages.
     let places = (0..STEPS).map(|step| from + UNIT * (u64::from(distance) + step * WRAPS));
     for place in places.take_while(|at| *at < end) {
-        // Of a group that was mapped since the mappings were read nothing is known there.
+        // If the group was mapped after the mappings were read, these bytes cannot be read.
         let Some(guessed) = batch.bytes(place - 8, 8).map(parts) else { break };
         if let Some(block) = at(batch, group, index, place, end, guessed)? {
             return Ok(Some(block));
         }
     }
-    // The page may be newer than the look at all pages: then the nearest place is tried, which gives the process one page at most.
+    // The page may be newer than the states of the pages. Then the nearest place is tried: this read gives the process one page at most.
     let nearest = from + UNIT * u64::from(distance);
     let written = head(batch, nearest)?;
     at(batch, group, index, nearest, end, written)
 }
 
-/// The block at an address, if its head says that it is there, and the bytes that its size is proven by are as musl writes them.
+/// The block at an address, if its head is right, and the bytes that confirm its size are as musl writes them.
 fn at(
     batch: &mut Batch,
     group: &MuslGroup,
@@ -55,13 +55,13 @@ fn at(
     if u64::from(bits & 31) != index || distance * UNIT != at - group.slot(0) || far.is_some() && near != 0 {
         return Ok(None);
     }
-    // Less than five bytes are told by the three bits, more by the slot's last four bytes. The last bytes of a slot, and the one behind it,
-    // may be in a page that nobody has written to, if the slot does not tell there what is left.
+    // Less than five unused bytes are in the three bits. A larger number is in the slot's last four bytes. Otherwise the last bytes of the
+    // slot, and the byte behind it, may be in a page that nobody has written to.
     let tells = bits >> 5 == 5;
     let tail = if tells { batch.written(end - 5, 6) } else { batch.bytes(end - 5, 6) };
     let tail: [u8; 6] = match tail.and_then(|tail| tail.try_into().ok()) {
         Some(tail) => tail,
-        // Of a group that was mapped since, whose class has the length of its slots.
+        // A group that was mapped after the mappings were read. Its bytes are not known, but its class gives the size of its slots.
         None if !tells && group.count > 1 && batch.is_new(end) => [0; 6],
         None => return Err(()),
     };
@@ -79,10 +79,10 @@ fn at(
     Ok(is_proven.then_some(HeapBlock { at, bytes: end - at - left }))
 }
 
-/// The byte of bits, the distance in two bytes, and that in four bytes if it has one.
+/// The byte of bits, the distance in two bytes, and the distance in four bytes if the head has it.
 type Head = (u8, u16, Option<u32>);
 
-/// The head before an address at which musl has written one. An error is one that could not be read.
+/// The head before an address, where musl has written one. An error if it could not be read.
 fn head(batch: &mut Batch, at: u64) -> Result<Head, ()> {
     batch.written(at - 8, 8).map(parts).ok_or(())
 }

@@ -1,4 +1,4 @@
-//! musl's malloc since 1.2.1 (mallocng): its context proves itself by a secret number, its groups by their heads.
+//! Walks the heap of musl's malloc since 1.2.1 (mallocng). Its context is verified by a secret number, its groups by their heads.
 
 mod batch;
 mod context;
@@ -17,10 +17,10 @@ use crate::known::AllocatorMark;
 use crate::walk::empty;
 use crate::{CountCheck, Memory, Unknown, Walk, Walker};
 
-/// Its name in readings of a heap.
+/// Its name in reports.
 const NAME: &str = "musl's malloc";
 
-/// The walker. `live` counts whole slots: what a block leaves of its slot, no other one can have.
+/// `live` counts whole slots: no other block can use the rest of a slot.
 pub const WALKER: Walker = Walker {
     name: NAME,
     about: "musl 1.2.1 to 1.2.6, as a library or linked in, with symbols or stripped",
@@ -28,11 +28,11 @@ pub const WALKER: Walker = Walker {
     by_copy: None,
 };
 
-/// By what it is known where it was not walked.
+/// How it is recognised if it was not walked.
 pub(super) const KNOWN: AllocatorMark = AllocatorMark {
     name: NAME,
     libraries: &["ld-musl"],
-    // Of its table of errors: its malloc has no text.
+    // This text is from musl's table of error messages, because its malloc has no text.
     text: Some(b"noitamrofni rorre oN"),
     is_below_others: false,
 };
@@ -51,7 +51,7 @@ fn walk(memory: &dyn Memory) -> Option<Result<Walk, Unknown>> {
 
 fn take_apart(memory: &dyn Memory, context: &Context, walk: &mut Walk) -> Result<(), String> {
     let lost = || "its context could not be read, or has another area of metas by now".to_string();
-    // The masks first: reading them takes so little time that few blocks move. What has moved, the second reading tells.
+    // Reads the masks first: this is so fast that few blocks change meanwhile. The second reading shows what has changed.
     let free = context.counts(memory).ok_or_else(lost)?.free;
     let groups = group::read(memory, context, free);
     let counts = context.counts(memory).ok_or_else(lost)?;
@@ -59,7 +59,7 @@ fn take_apart(memory: &dyn Memory, context: &Context, walk: &mut Walk) -> Result
     walk.moved = walk.moved.saturating_add(group::moved(&groups.all, &again.all));
     walk.breaks += groups.breaks;
 
-    // Neither what the loader gave nor a large block is in the counts of the classes.
+    // The counts of the classes include neither memory from the loader nor large blocks.
     let counted = groups.all.iter().filter(|group| group.freeable && group.class != LARGE);
     let slots = |of: &dyn Fn(usize, u64) -> u64| {
         let sum = |sum: u64, more: u64| sum.saturating_add(more);

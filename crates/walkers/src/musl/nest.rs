@@ -1,4 +1,4 @@
-//! Which group lies in a slot of which other one. In: all groups. Out: the slots that are no block of the program's, and what contradicts.
+//! Finds which groups lie in a slot of another group: such a slot is not a block of the program.
 
 use super::group::MuslGroup;
 use super::release::UNIT;
@@ -8,21 +8,21 @@ use super::release::UNIT;
 pub struct Nested {
     /// The groups in the order of their addresses.
     pub groups: Vec<MuslGroup>,
-    /// For each one its slots that have a group in them.
+    /// For each group, the slots that have a group in them.
     pub slots: Vec<u32>,
-    /// For each one whether it lies in memory that the loader gave.
+    /// For each group, whether it lies in memory that the loader gave to musl.
     pub given: Vec<bool>,
-    /// Groups that lie in no slot and have no mapping, or overlap another one.
+    /// Groups that have no mapping and lie in no slot, or overlap another group.
     pub breaks: u64,
-    /// Their bytes.
+    /// The bytes of these groups.
     pub skipped: u64,
 }
 
-/// Finds it out.
+/// Sorts the groups by address and finds how they lie in one another.
 pub fn nest(mut groups: Vec<MuslGroup>) -> Nested {
     groups.sort_unstable_by_key(|group| (group.from, std::cmp::Reverse(group.to())));
     let mut nested = Nested::default();
-    // The groups that have the present address, the innermost last.
+    // The groups that contain the present address, the innermost last.
     let mut around: Vec<usize> = Vec::new();
     for group in groups {
         while around.last().is_some_and(|outer| nested.groups[*outer].to() <= group.from) {

@@ -1,11 +1,11 @@
-//! snmalloc: its heap is not divided.
+//! snmalloc has no walker: its heap is recognised, but not analysed.
 
 use crate::known::AllocatorMark;
 
-/// Its name in readings of a heap.
+/// Its name in reports.
 const NAME: &str = "snmalloc";
 
-/// By what it is known.
+/// How it is recognised.
 pub(super) const KNOWN: AllocatorMark = AllocatorMark {
     name: NAME,
     libraries: &["libsnmalloc"],

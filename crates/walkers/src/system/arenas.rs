@@ -106,8 +106,8 @@ fn find_in(memory: &dyn Memory, data: &Mapping, from: u64, to: u64, found: &mut 
     }
 }
 
-/// The arenas, if `at` is an empty bin of the main arena. Which bin it is is not known: each is tried, and the right
-/// one is that with which the ring closes.
+/// The arenas, if `at` is an empty bin of the main arena. The number of this bin is not known. So each number is tried, and the right one
+/// is where the ring of arenas closes.
 fn arenas_by_empty_bin(memory: &dyn Memory, window: &mut Window, at: u64) -> Option<(u64, Vec<u64>)> {
     for bin in 0..BINS {
         let bins = at.checked_sub(16 * bin)?;

@@ -9,14 +9,14 @@ use super::marks::Marks;
 use super::release::{Cache, Release};
 use crate::{Memory, Window};
 
-/// How far below the thread pointer the variable is looked for: first near, then further away. A program's own
-/// thread-local variables lie between them.
+/// How many bytes below the thread pointer are searched for the variable: first few, then more. The program's own thread-local variables
+/// lie between the two.
 const REACH: [u64; 4] = [4 << 10, 64 << 10, 1 << 20, 16 << 20];
 /// The number of threads that are examined to find the distance.
 const VOTERS: usize = 32;
 /// The largest block of a thread cache, if a parameter allows large blocks.
 const LARGEST: u64 = 8 << 20;
-/// How many lists may begin with something else, because their thread is changing them.
+/// How many lists may begin with a wrong block, because their thread is changing them.
 const MOVING: usize = 2;
 
 /// The thread caches of a process.
@@ -32,7 +32,7 @@ pub(super) struct Caches {
     pub found: u64,
 }
 
-/// Finds the caches of all threads whose pointer is known. `is_own` says whether memory is that of this C library.
+/// Finds the caches of all threads whose pointer is known. `is_own` says whether an address is in this C library's memory.
 pub(super) fn find(memory: &dyn Memory, release: &Release, is_own: &dyn Fn(u64) -> bool) -> Caches {
     let mut caches = Caches::default();
     let pointers: Vec<u64> = memory.threads().iter().filter_map(|thread| thread.pointer).collect();

@@ -9,7 +9,7 @@ use super::params::Params;
 use super::structures::Structures;
 use crate::{CountCheck, Memory};
 
-/// The bytes may differ by one part in this many.
+/// The bytes may differ by 1 / `PART`.
 const PART: u64 = 50;
 /// One thread cache in this many may be missing, because threads begin and end.
 const CACHES: u64 = 20;

@@ -1,6 +1,5 @@
-//! What belongs to which C library, if a process has several: `dlmopen` and LD_AUDIT load one into a name space of its own, with a
-//! heap of its own. In: the heaps of all of them. Out: what is another one's. Pieces of memory do not name their arena. The free
-//! blocks in its bins do.
+//! Finds which memory belongs to which C library, if a process has several: `dlmopen` and LD_AUDIT load one into its own name space, with
+//! its own heap. Pieces of memory do not name their arena. But the free blocks in an arena's bins show which pieces it has.
 
 use super::arenas::BINS;
 use super::marks::Marks;
@@ -12,7 +11,7 @@ use crate::{Memory, Window};
 /// The most free blocks that are followed in one bin.
 const MOST: usize = 1 << 20;
 
-/// Finds the memory of each C library. `None` for one whose structures are not known.
+/// Finds the memory of each C library. `None` if its structures are not known.
 pub(super) fn divide(memory: &dyn Memory, all: &[Option<&Structures>]) -> Vec<Option<Memories>> {
     let heaps = |found: &Structures| Memories::of_heaps(memory, found);
     let mut memories: Vec<Option<Memories>> = all.iter().map(|one| one.map(heaps)).collect();

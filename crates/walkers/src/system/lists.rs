@@ -12,8 +12,7 @@ const MOST: u64 = 1 << 24;
 pub(super) struct Links {
     /// Whether a link is mangled with its own address.
     pub mangled: bool,
-    /// The distance from a block's start to the place that a link to it names. It is 0, or 16 if links name the
-    /// program's first byte.
+    /// The distance from a block's start to the address in a link to it: 0, or 16 if links have the address of the program's first byte.
     pub points_at: u64,
 }
 
@@ -24,8 +23,7 @@ pub(super) struct Listed {
     pub marks: Marks,
     /// Bytes of blocks.
     pub bytes: u64,
-    /// The number of lists that do not end with null: a link leads to something that is not a block of the list, or the
-    /// list is too long.
+    /// The number of lists that do not end with null: a link leads to something else than a block of the list, or the list is too long.
     pub broken: u64,
 }
 

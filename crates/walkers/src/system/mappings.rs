@@ -12,7 +12,7 @@ use super::release::Release;
 use super::share::{Owner, Share};
 use crate::{Mapping, Memory, PAGE, Window};
 
-/// What is searched. The allocator's own counts say when all of it is found.
+/// What to search for. The search is complete when it agrees with the allocator's own counts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted<'a> {
     pub release: &'a Release,
@@ -24,7 +24,7 @@ pub(super) struct Wanted<'a> {
     pub main: Option<&'a Arena>,
     /// Where the main arena begins. This need not be the start of a page.
     pub base: u64,
-    /// What other C libraries of the process have.
+    /// The memory of other C libraries of the process.
     pub share: &'a Share<'a>,
 }
 
@@ -52,7 +52,7 @@ pub(super) fn find(memory: &dyn Memory, wanted: Wanted, taken: &[(u64, u64)]) ->
     }
 }
 
-/// Looks at all addresses at which a block could begin. Returns those that agree with the allocator's counts.
+/// Collects all addresses where a block could begin, and chooses those that agree with the allocator's counts.
 fn chosen(memory: &dyn Memory, wanted: &Wanted, taken: &[(u64, u64)]) -> Found {
     let mut small = Window::of_pages(memory);
     let mut all: Vec<Candidate> = Vec::new();
@@ -115,7 +115,7 @@ fn search(memory: &dyn Memory, wanted: Wanted, taken: &[(u64, u64)], each_page: 
         }
     }
     if found.mmapped.len() as u64 > wanted.mmapped {
-        // Some are another C library's, or only look like blocks.
+        // Some blocks belong to another C library, or only look like blocks.
         let all: Vec<_> = found.mmapped.iter().map(|&(at, bytes)| Candidate { at, bytes, anchored: false }).collect();
         found.mmapped = choose(&all, wanted.mmapped, wanted.mmapped_bytes);
         found.mmapped_bytes = found.mmapped.iter().map(|(_, bytes)| bytes).sum();
@@ -139,8 +139,8 @@ impl Found {
 /// `DEFAULT_MMAP_THRESHOLD_MAX`: a block of more bytes always has its own pages.
 const ALWAYS_OWN: u64 = 32 << 20;
 
-/// The bytes of those blocks with their own pages that are no longer there, and that are in an arena if they were replaced. Another one of
-/// the same size may be at the address of one: it is counted once.
+/// The bytes of blocks with their own pages that are gone by now. If the program has replaced them, the new blocks are in an arena. Another
+/// block of the same size can be at the address of such a block: then it does not count as gone.
 pub(super) fn gone(memory: &dyn Memory, mmapped_then: &[(u64, u64)], release: &Release) -> u64 {
     let mut window = Window::of_pages(memory);
     let mut is_there = |at: u64, bytes: u64| {
@@ -150,7 +150,7 @@ pub(super) fn gone(memory: &dyn Memory, mmapped_then: &[(u64, u64)], release: &R
     small.filter(|(at, bytes)| !is_there(*at, *bytes)).map(|(_, bytes)| bytes).sum()
 }
 
-/// The mappings in which blocks and pieces begin, each with the end of the memory that adjoins it without a gap.
+/// The mappings where blocks and pieces can begin. Each has the end of the memory that follows it without a gap.
 fn searched(memory: &dyn Memory) -> Vec<(&Mapping, u64)> {
     let mut all: Vec<(&Mapping, u64)> = Vec::new();
     let (mut from, mut end) = (u64::MAX, 0);
@@ -165,7 +165,8 @@ fn searched(memory: &dyn Memory) -> Vec<(&Mapping, u64)> {
     all
 }
 
-/// Where a block has to end that begins in a gap up to `to`: where something taken begins, or the memory ends that adjoins.
+/// The highest end of a block that begins in a gap up to `to`: the begin of the next range in `taken`, or the end of the memory without a
+/// gap.
 fn limit(to: u64, end: u64, taken: &[(u64, u64)]) -> u64 {
     let next = taken.get(taken.partition_point(|one| one.0 < to)).map_or(u64::MAX, |one| one.0);
     end.min(next)

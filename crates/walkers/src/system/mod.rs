@@ -49,7 +49,7 @@ pub const WALKER: Walker = Walker {
     by_copy: None,
 };
 
-/// How it is named if it was not walked. Its text is not searched, because it is in every statically linked program.
+/// How it is recognised if it was not walked. It has no text to search for, because every statically linked program has glibc's texts.
 pub(super) const KNOWN: AllocatorMark =
     AllocatorMark { name: NAME, libraries: &["libc.so.6", "libc-2."], text: None, is_below_others: true };
 
@@ -75,18 +75,18 @@ pub fn read(memory: &dyn Memory) -> Option<Result<GlibcHeap, Unknown>> {
     read_all(memory).into_iter().next()
 }
 
-/// As many name spaces as glibc's loader has (`DL_NNS`). Memory that looks like more C libraries is not read.
+/// The number of name spaces in glibc's loader (`DL_NNS`). If more memory looks like a C library, the rest is not read.
 const MOST_LIBRARIES: usize = 16;
 
 /// Finds and walks the heap of every C library of the process, the program's own first. The others are in other name spaces.
 pub fn read_all(memory: &dyn Memory) -> Vec<Result<GlibcHeap, Unknown>> {
     let arenas = arenas::find(memory);
     let has_memory = |one: &Arenas| Arena::read(memory, one.all[0], one.bins).is_some_and(|main| main.system > 0);
-    // Other memory may look like an arena. It has none of its own.
+    // Other memory may look like an arena, but such an arena has no memory.
     let is_one = |one: &Arenas, found: &Result<_, String>| found.is_ok() || arenas.len() == 1 || has_memory(one);
     let known = arenas.iter().map(|one| (one, known(memory, one))).filter(|(one, found)| is_one(one, found));
     let mut known: Vec<_> = known.map(|(_, found)| found).collect();
-    // Only the program's own malloc begins in the data segment, also where that could not grow later.
+    // Only the program's own malloc begins in the data segment, even if that could not grow later.
     let has_begin = |found: &Structures| memory.mapping(found.params.base).is_some_and(|one| one.name == "[heap]");
     known.sort_by_key(|one| !one.as_ref().is_ok_and(|(found, _)| has_begin(found)));
     known.truncate(MOST_LIBRARIES);
@@ -109,8 +109,8 @@ pub fn read_all(memory: &dyn Memory) -> Vec<Result<GlibcHeap, Unknown>> {
     known.into_iter().zip(memories).enumerate().filter_map(heap).collect()
 }
 
-/// Uses the release that the program names. A static program names none: then the release whose structures are least in
-/// doubt is used. Out: the structures, and the version.
+/// Uses the release that the program names. A static program names none. Then the release with the least doubt about its structures is
+/// used. Returns the structures and the version.
 fn known(memory: &dyn Memory, arenas: &Arenas) -> Result<(Structures, String), String> {
     let minor = version::minor(memory, arenas.data.0);
     let mut reason = match minor {
@@ -145,7 +145,7 @@ fn walk(memory: &dyn Memory, found: &Structures, memories: &Memories, version: S
             walked[index] += piece.blocks.from - piece.from;
             walked[index] += chunks.walk(&piece.blocks, &mut free[index], &mut links);
         }
-        // A free block that could not be read is in the bins, and was not met.
+        // If blocks could not be read, the walk may have missed free blocks that are in the bins. So the links are not compared then.
         let is_read = chunks.sums.unread == unread;
         breaks += u64::from(arena.has_memory(found.release) && is_read && !links.closes());
     }
@@ -167,13 +167,13 @@ fn walk(memory: &dyn Memory, found: &Structures, memories: &Memories, version: S
         cached: sums.cached,
         breaks: breaks + sums.breaks,
         skipped: sums.skipped,
-        // The largest block with its own pages that was ever freed is the size from which blocks get their own. So the next block of this
-        // size is in an arena: one that a program replaces during the walk may be counted in both places.
+        // When a block with its own pages is freed, glibc raises the size from which blocks get their own pages to its size. So the next
+        // block of this size is in an arena. A block that the program replaces during the walk may be counted in both places.
         moved,
         swapped: layout.regions().map(|(from, to, _)| swapped(memory, from, to)).sum(),
         unreadable: layout.regions().map(|(from, to, _)| memory.unreadable(from, to)).sum(),
         checks,
-        // Only the program's own is called by its name.
+        // A call by name reaches only the program's own `malloc_trim`.
         forecasts: if copy == 1 { vec![trim] } else { Vec::new() },
         layout,
         copied: None,

@@ -1,5 +1,5 @@
-//! Finds `mp_`, the parameters of malloc. In: the data with the main arena. Out: where the main heap begins, and the
-//! allocator's own counts of mmapped blocks. The counts say whether a walk has found all of these.
+//! Finds `mp_`, the parameters of malloc, in the data with the main arena: the address where the main heap begins, and the allocator's own
+//! counts of mmapped blocks. These counts show whether a walk has found all such blocks.
 
 use std::ops::RangeInclusive;
 

@@ -37,7 +37,7 @@ pub(super) struct Cache {
     pub bins: u64,
     /// The bytes of a count.
     pub count: u64,
-    /// Whether a thread gets its cache when it first frees a block, and not when it first allocates one.
+    /// True if a thread gets its cache when it first frees a block. False if it gets it when it first allocates one.
     pub at_first_free: bool,
 }
 

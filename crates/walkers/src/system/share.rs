@@ -1,31 +1,31 @@
-//! Whose a piece of memory is, if a process has several C libraries. In: what each of them has. Out: this one's, another one's, or unclear.
+//! Decides which C library owns a piece of memory, if a process has several.
 
 use super::marks::Marks;
 
-/// Whose a piece is.
+/// The owner of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
     This,
     Another,
-    /// No free block in it tells.
+    /// The piece has no free block that shows the owner.
     Unclear,
 }
 
-/// What of a process one C library has, and what others have.
+/// The memory of one C library, and of the others in the same process.
 #[derive(Debug, Default)]
 pub(super) struct Share<'a> {
-    /// What is taken already, in the order of its addresses.
+    /// The ranges whose owner is already known, in the order of their addresses.
     pub taken: Vec<(u64, u64)>,
     /// The blocks in the main arena's bins, and its end. `None` if there is no other C library.
     pub own: Option<&'a Marks>,
-    /// The same of each other one.
+    /// The same for each other C library.
     pub others: Vec<&'a Marks>,
     /// The ends of the others' main arenas.
     pub ends: Vec<u64>,
 }
 
 impl Share<'_> {
-    /// Whose a piece is.
+    /// The owner of a piece.
     pub fn owner(&self, from: u64, to: u64) -> Owner {
         match self.own {
             None => Owner::This,

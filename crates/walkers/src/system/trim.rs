@@ -1,6 +1,6 @@
-//! Forecasts what `malloc_trim(0)` would give back. In: the free blocks of an arena in the order of their addresses.
-//! Out: the resident bytes of the pages that it would pass to the kernel. It first merges the blocks of the fast bins
-//! with their free neighbours. It does not touch thread caches, nor the free ends of thread arenas.
+//! Forecasts what `malloc_trim(0)` would give back, from the free blocks of an arena in the order of their addresses: the resident bytes of
+//! the pages that it would pass to the kernel. `malloc_trim` first merges the blocks of the fast bins with their free neighbours. It does
+//! not touch thread caches, nor the free ends of thread arenas.
 
 use crate::{PAGE, PageStates};
 

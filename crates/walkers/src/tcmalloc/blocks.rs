@@ -1,4 +1,4 @@
-//! Which blocks of the spans are taken, free or cached. In: spans, sizes and lists. Out: bits for each block, and how many are wrong.
+//! Finds which blocks of the spans are taken, free or cached.
 
 use super::lists::List;
 use super::span::{PageSpan, SpanUse};
@@ -9,20 +9,20 @@ use crate::{Memory, Window};
 pub struct SpanBlocks<'a> {
     spans: &'a [PageSpan],
     sizes: &'a [u64],
-    /// For each span the place of its first word below.
+    /// For each span, the index of its first word in `free` and `cached`.
     first: Vec<usize>,
-    /// A bit for each block that is in the list of its span.
+    /// A bit for each block, set if it is in the list of its span.
     pub free: Vec<u64>,
-    /// A bit for each block that is in another list.
+    /// A bit for each block, set if it is in another list.
     pub cached: Vec<u64>,
-    /// Lists that do not end as they should, or have another length.
+    /// Lists with a wrong link or a wrong length.
     pub breaks: u64,
-    /// The bytes of the blocks that they have too many or too few.
+    /// The bytes of the blocks that these lists have too many or too few.
     pub skipped: u64,
 }
 
 impl<'a> SpanBlocks<'a> {
-    /// Blocks of which none is free yet.
+    /// All blocks, none of them free yet.
     pub fn new(spans: &'a [PageSpan], sizes: &'a [u64]) -> Self {
         let mut blocks =
             SpanBlocks { spans, sizes, first: Vec::new(), free: Vec::new(), cached: Vec::new(), breaks: 0, skipped: 0 };
@@ -36,23 +36,23 @@ impl<'a> SpanBlocks<'a> {
         blocks
     }
 
-    /// The bytes of a span's blocks; 0 if it is one large block or free.
+    /// The bytes of each of the span's blocks; 0 if the span is one large block or free.
     pub fn size(&self, span: &PageSpan) -> u64 {
         if span.used == SpanUse::Taken { self.sizes.get(usize::from(span.class)).copied().unwrap_or(0) } else { 0 }
     }
 
-    /// How many blocks of a class a span has.
+    /// The number of blocks of a span.
     pub fn count(&self, span: &PageSpan) -> u64 {
         (span.to - span.from).checked_div(self.size(span)).unwrap_or(0)
     }
 
-    /// The bits of the span with this number: free, and cached.
+    /// The bits of the span with this index: free, then cached.
     pub fn of(&self, span: usize) -> (&[u64], &[u64]) {
         let range = self.first[span]..self.first[span + 1];
         (&self.free[range.clone()], &self.cached[range])
     }
 
-    /// Follows the lists of free blocks that the spans have. Their lengths are known by what is taken.
+    /// Follows the spans' lists of free blocks. A list's length follows from the number of taken blocks.
     pub fn free_of_spans(&mut self, memory: &dyn Memory) {
         let mut window = Window::of_pages(memory);
         for span in self.spans.iter().filter(|span| self.size(span) > 0).copied().collect::<Vec<_>>() {
@@ -99,7 +99,7 @@ impl<'a> SpanBlocks<'a> {
         }
     }
 
-    /// The word and the bit of the block that begins at an address, if its span has blocks of the class.
+    /// The index of the word and the bit of the block at an address. `None` unless a block of this class begins there.
     fn place(&self, at: u64, class: u8) -> Option<(usize, u64)> {
         let number = self.spans.partition_point(|span| span.from <= at).checked_sub(1)?;
         let span = self.spans.get(number).filter(|span| at < span.to && span.class == class)?;

@@ -1,4 +1,4 @@
-//! Puts the spans and their blocks on the pages. In: what was read. Out: regions, blocks and sums of a walk.
+//! Puts the spans and their blocks on the pages of a walk.
 
 use std::collections::BTreeSet;
 
@@ -8,25 +8,25 @@ use super::span::SpanUse;
 use crate::{BlockKind, Memory, PAGE, PageState, Walk};
 use crate::{bits::each_run, sums::Sums};
 
-/// Structures less far from one another are in one piece of memory, with those that are no longer used between them.
+/// Structures at most this many bytes apart count as one piece of memory. The unused structures between them are included.
 const NEAR: u64 = 64 << 10;
 
-/// Totals of the spans, in bytes.
+/// Totals over the spans.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpanTotals {
-    /// Of all spans.
+    /// The bytes of all spans.
     pub all: u64,
-    /// Of free ones that have not been given back.
+    /// The bytes of free spans that were not given back.
     pub free: u64,
-    /// Of them, what is resident.
+    /// The resident part of `free`.
     pub free_resident: u64,
-    /// Of free ones that have been given back.
+    /// The bytes of free spans that were given back.
     pub returned: u64,
-    /// Blocks in the lists of spans.
+    /// The number of blocks in the lists of spans.
     pub in_spans: u64,
 }
 
-/// Puts everything on the pages of `walk`.
+/// Puts all spans, blocks and structures on the pages of `walk`.
 pub fn fill(
     memory: &dyn Memory,
     map: &SpanMap,
@@ -91,11 +91,11 @@ pub fn fill(
     totals
 }
 
-/// Ends the last region.
+/// A last item for the loop over spans, so that it adds the last region too.
 const END: super::span::PageSpan =
     super::span::PageSpan { at: 0, from: u64::MAX, to: u64::MAX, class: 0, taken: 0, objects: 0, used: SpanUse::Taken };
 
-/// The leaves of the map, and the pages that have structures of spans and of thread caches.
+/// Adds the leaves of the map, and the pages with structures of spans and of thread caches.
 fn structures(memory: &dyn Memory, map: &SpanMap, found: &Spans, caches: &BTreeSet<u64>, walk: &mut Walk) {
     let own = name(walk, "tcmalloc: structures");
     let leaves = found.leaves.iter().map(|leaf| (*leaf, leaf + map.leaf_bytes()));
@@ -113,7 +113,7 @@ fn structures(memory: &dyn Memory, map: &SpanMap, found: &Spans, caches: &BTreeS
         }
     }
     for (from, to) in joined {
-        // Spans keep the pages that are theirs.
+        // Pages that already belong to spans stay with these.
         let ends = memory.mapping(from).map_or(from, |mapping| to.min(mapping.to));
         let before = walk.layout.regions().count();
         region(memory, from, ends, own, walk);

@@ -1,4 +1,4 @@
-//! The lists of free blocks that are in no span: those of thread caches, and the central ones. In: the global variables. Out: their heads.
+//! Finds the lists of free blocks that are in no span: those of thread caches, and the central ones.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -7,10 +7,10 @@ use super::release::TcmallocRelease;
 use crate::Memory;
 use crate::globals::each_word;
 
-/// The bytes behind the lists of a thread cache in which the address of the next one is.
+/// How many bytes behind a thread cache's lists are searched for the address of the next cache.
 const BEHIND: u64 = 256;
 
-/// More thread caches than this are none.
+/// The most thread caches that are read.
 const MOST: usize = 1 << 16;
 
 /// A list of blocks of one class.
@@ -18,24 +18,24 @@ const MOST: usize = 1 << 16;
 pub struct List {
     /// The first block.
     pub head: u64,
-    /// The last one, if that is known: its link means nothing.
+    /// The last block, if it is known. Then its link has no meaning.
     pub last: Option<u64>,
-    /// How many there are, if that is known.
+    /// The number of blocks, if it is known.
     pub length: Option<u64>,
-    /// Their class.
+    /// The size class of the blocks.
     pub class: u8,
 }
 
 /// The central lists.
 #[derive(Debug, Default)]
 pub struct Central {
-    /// Chains that are in no span.
+    /// Chains of free blocks that are in no span.
     pub lists: Vec<List>,
-    /// Free blocks in spans, as the lists count them.
+    /// The number of free blocks in spans, by the central lists' own counts.
     pub in_spans: u64,
 }
 
-/// Reads the central lists: an array of structures that have their number.
+/// Reads the central lists. They are an array of structures, each with the number of its class, by which the array is found.
 pub fn central(memory: &dyn Memory, globals: &Range<u64>, sizes: &[u64], release: &TcmallocRelease) -> Option<Central> {
     let fields = &release.central;
     let classes = sizes.len() as u64;
@@ -60,8 +60,8 @@ pub fn central(memory: &dyn Memory, globals: &Range<u64>, sizes: &[u64], release
     Some(central)
 }
 
-/// The addresses of all thread caches. One is known by the sizes that its lists have. A global variable points to the first one, and each has
-/// the address of the next one.
+/// The addresses of all thread caches. A cache is recognised by the block sizes of its lists. A global variable points to the first cache,
+/// and each cache has the address of the next one.
 pub fn caches(memory: &dyn Memory, globals: &Range<u64>, sizes: &[u64], release: &TcmallocRelease) -> BTreeSet<u64> {
     let (mut found, mut left) = (BTreeSet::new(), Vec::new());
     let is_cache = |at: u64| {

@@ -1,8 +1,9 @@
-//! The map by which tcmalloc finds the span of a page (`src/pagemap.h`). In: a memory. Out: each map that proves itself, and its spans.
+//! Finds the map by which tcmalloc looks up the span of a page (`src/pagemap.h`), verifies it, and reads its spans.
 //!
-//! The root is an array in the page heap, a global variable, and nothing names it. But the entry `j` of the leaf at the root's slot `i` has a
-//! span that says that it has the page `i`, `j`. So each word of the global variables that points to such a leaf tells where the root begins.
-//! A span has an entry for its first and its last page, one of small blocks for each page. The entries between are old.
+//! The root is an array in the page heap, a global variable without a symbol of its own. But entry `j` of the leaf at the root's slot `i`
+//! leads to a span that contains page `i`, `j`. So `i` can be computed from the leaf, and the address of the slot that points to the leaf
+//! gives the begin of the root. A span has an entry for its first and its last page, and a span of small blocks for each page. Other
+//! entries are out of date.
 
 use std::ops::Range;
 
@@ -11,12 +12,12 @@ use super::span::PageSpan;
 use crate::globals::{each_piece, each_word, globals};
 use crate::{Memory, Window};
 
-/// So many entries of a leaf are tried, and so many leaves.
+/// The most entries of a leaf, and the most leaves, that are checked.
 const PROOF: u64 = 64;
 
 const PAGE: u64 = 4096;
 
-/// The most leaves to which a page of the root points: those of a heap of 256 GiB, whose leaves have 2 GiB each.
+/// The most leaves that one page of the root points to. This is enough for a heap of 256 GiB: a leaf is for 2 GiB.
 const MOST_LEAVES: usize = 128;
 
 /// A map.
@@ -24,9 +25,9 @@ const MOST_LEAVES: usize = 128;
 pub struct SpanMap {
     /// The root's first slot.
     pub root: u64,
-    /// The global variables that it lies among.
+    /// The range of global variables that contains the root.
     pub globals: Range<u64>,
-    /// The release by which it proves itself.
+    /// The release whose layout fits.
     pub release: &'static TcmallocRelease,
 }
 
@@ -52,7 +53,7 @@ impl SpanMap {
     }
 }
 
-/// All maps in the process. Mostly there is one.
+/// All maps in the process. There is usually one.
 pub fn find(memory: &dyn Memory) -> Vec<SpanMap> {
     let mut found: Vec<SpanMap> = Vec::new();
     for (range, release) in globals(memory).iter().flat_map(|range| ALL.iter().map(move |release| (range, release))) {
@@ -73,8 +74,9 @@ pub fn find(memory: &dyn Memory) -> Vec<SpanMap> {
     found
 }
 
-/// The words among these variables that may be slots of a root, each with the leaf to which it would point. To look at a leaf takes some 50
-/// reads, and a program may have an array of a million pointers: a page with more than [`MOST_LEAVES`] of them is no part of a root.
+/// The words of a range of variables that may be slots of a root, each with the leaf that it would point to. Checking a leaf takes about 50
+/// reads, and a program may have an array of a million pointers. So a page with more than [`MOST_LEAVES`] such words is not taken for a
+/// part of a root.
 fn candidates(memory: &dyn Memory, range: &Range<u64>, release: &TcmallocRelease) -> Vec<(u64, u64)> {
     let page_of = |slot: u64| slot / PAGE;
     let mut all: Vec<(u64, u64)> = Vec::new();
@@ -83,7 +85,7 @@ fn candidates(memory: &dyn Memory, range: &Range<u64>, release: &TcmallocRelease
         if all.last().is_some_and(|(last, _)| page_of(*last) != page_of(slot)) {
             begin = all.len();
         }
-        // One more than the most shows that the page has too many.
+        // Stops at one more than the limit: this is enough to see that the page has too many.
         let is_full = all.len() - begin > MOST_LEAVES;
         if !is_full && leaf.is_multiple_of(8) && is_heap(memory, leaf, 8 << release.leaf_bits) {
             all.push((slot, leaf));
@@ -98,7 +100,7 @@ fn is_heap(memory: &dyn Memory, at: u64, bytes: u64) -> bool {
     memory.mapping(at).is_some_and(|mapping| mapping.is_heap_like() && mapping.readable && fits(mapping.to))
 }
 
-/// The slot of the root that must point to this leaf, if the spans of its first entries say that they are there.
+/// The slot of the root that must point to this leaf. `None` if the spans of its first entries do not prove that it is a leaf.
 fn proven(memory: &dyn Memory, leaf: u64, release: &TcmallocRelease) -> Option<u64> {
     if !leaf.is_multiple_of(8) || !is_heap(memory, leaf, 8 << release.leaf_bits) {
         return None;
@@ -113,7 +115,7 @@ fn proven(memory: &dyn Memory, leaf: u64, release: &TcmallocRelease) -> Option<u
             left = left.checked_sub(1)?;
             let Some(span) = span(memory, &mut Window::of_pages(memory), word, release) else { continue };
             let (page, entry) = (span.from >> release.page_shift, (at - leaf) / 8);
-            // Whatever page of it is meant, it is in the same leaf or in the next one.
+            // The entry can be for any page of the span, which is in the leaf of its first page or in a later one.
             let page = page + (entry.wrapping_sub(page) & ((1 << release.leaf_bits) - 1));
             if page < span.to >> release.page_shift && is_heap(memory, span.from, 1) {
                 return Some(page >> release.leaf_bits);
@@ -124,13 +126,13 @@ fn proven(memory: &dyn Memory, leaf: u64, release: &TcmallocRelease) -> Option<u
 }
 
 fn span(memory: &dyn Memory, window: &mut Window, at: u64, release: &TcmallocRelease) -> Option<PageSpan> {
-    // Most words that are no spans lead nowhere, and to ask for the mapping is cheaper than to read.
+    // Most words that lead to no span are not even addresses. Asking for the mapping is cheaper than a read.
     let bytes = is_heap(memory, at, 8).then(|| window.bytes(at, release.span.bytes))??;
     PageSpan::parse(at, bytes, release)
 }
 
 impl SpanMap {
-    /// Whether the slots of the root that are taken point to the leaves that must be there. One leaf alone could be one by chance.
+    /// Whether most used slots of the root point to the leaves that must be there. One leaf alone could fit by chance.
     fn is_proven(&self, memory: &dyn Memory) -> bool {
         let (mut good, mut bad) = (0, 0);
         each_word(memory, &(self.root..self.root + self.root_bytes()), |slot, leaf| {

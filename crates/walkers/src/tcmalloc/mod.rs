@@ -1,4 +1,5 @@
-//! gperftools' tcmalloc: the page map proves itself, its spans tile the memory, and their lists of free blocks agree with their counts.
+//! Walks the heap of gperftools' tcmalloc. Three checks show that the layout is right: the entries of the page map fit their spans, the
+//! spans do not overlap, and their lists of free blocks agree with their counts.
 
 mod blocks;
 mod fill;
@@ -17,10 +18,10 @@ use crate::known::AllocatorMark;
 use crate::walk::empty;
 use crate::{CountCheck, Forecast, Memory, Unknown, Walk, Walker};
 
-/// Its name in readings of a heap.
+/// Its name in reports.
 const NAME: &str = "tcmalloc";
 
-/// The walker. `live` counts usable sizes: whole blocks, and of large ones whole pages of tcmalloc.
+/// `live` counts usable sizes: whole blocks, and whole pages of tcmalloc for large blocks.
 pub const WALKER: Walker = Walker {
     name: NAME,
     about: "gperftools 2.8 to 2.18, with symbols or stripped",
@@ -28,13 +29,13 @@ pub const WALKER: Walker = Walker {
     by_copy: None,
 };
 
-/// By what it is known where it was not walked.
+/// How it is recognised if it was not walked.
 pub(super) const KNOWN: AllocatorMark =
     AllocatorMark { name: NAME, libraries: &["libtcmalloc"], text: Some(b" :collamct"), is_below_others: false };
 
 fn walk(memory: &dyn Memory) -> Option<Result<Walk, Unknown>> {
     let maps = map::find(memory);
-    // Another allocator could have such a map: only one with tcmalloc's classes is its.
+    // Another allocator could have such a map, so tcmalloc's size classes must be there too.
     let whole = |map: SpanMap| sizes::find(memory, &map.globals, map.release).map(|sizes| (map, sizes));
     let maps: Vec<(SpanMap, Vec<u64>)> = maps.into_iter().filter_map(whole).collect();
     if maps.is_empty() {
@@ -53,7 +54,8 @@ fn take_apart(memory: &dyn Memory, maps: &[(SpanMap, Vec<u64>)]) -> Result<Walk,
         if found.breaks > found.spans.len() as u64 {
             return Err(unknown(&format!("{} spans can be read, {} cannot", found.spans.len(), found.breaks)));
         }
-        // Blocks go from a span to the central lists and on to threads: who reads in this order meets a block that moves at least once.
+        // Free blocks move from a span to the central lists and on to thread caches. Reading in this order meets a moving block at least
+        // once.
         let mut blocks = SpanBlocks::new(&found.spans, sizes);
         blocks.free_of_spans(memory);
         let central = lists::central(memory, &map.globals, sizes, map.release)

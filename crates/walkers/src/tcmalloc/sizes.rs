@@ -1,7 +1,7 @@
-//! The sizes of tcmalloc's blocks. In: the global variables. Out: the bytes of each class.
+//! Finds the block size of each of tcmalloc's size classes.
 //!
-//! `SizeMap` has them as an array of four bytes each: 0, 8, 16, ascending to 256 KiB. Behind it are the pages that a span of each class has,
-//! of eight bytes each.
+//! `SizeMap` has the sizes as an array of four bytes each: 0, 8, 16, and so on, up to 256 KiB. Behind it is an array of eight bytes each:
+//! the number of pages of a span of each class.
 
 use std::ops::Range;
 
@@ -12,11 +12,11 @@ use crate::globals::each_word;
 /// `kMaxSize`.
 const LARGEST: u32 = 256 << 10;
 
-/// The bytes of each class, from class 0, which is none.
+/// The block size of each class. Class 0 has no blocks.
 pub fn find(memory: &dyn Memory, globals: &Range<u64>, release: &TcmallocRelease) -> Option<Vec<u64>> {
     let mut found = None;
     each_word(memory, globals, |at, word| {
-        // The array can begin in the middle of a word.
+        // The array can begin in the middle of a word: then the first whole word has the sizes 8 and 16.
         let begins = match word {
             0x8_0000_0000 => at,
             0x10_0000_0008 => at - 4,

@@ -1,15 +1,15 @@
-//! A span: pages that are one large block, blocks of one size, or free. In: the bytes of its `Span`. Out: its fields.
+//! A span: pages that are one large block, blocks of one size, or free. It is read from its `Span`.
 
 use super::release::TcmallocRelease;
 
-/// What a span is used for.
+/// The state of a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpanUse {
     /// Has blocks.
     Taken,
-    /// Free, with its memory.
+    /// Free, and not given back to the kernel.
     Free,
-    /// Free, and given back.
+    /// Free, and given back to the kernel.
     Returned,
 }
 
@@ -18,17 +18,16 @@ pub enum SpanUse {
 pub struct PageSpan {
     /// The address of its structure.
     pub at: u64,
-    /// Its first byte.
+    /// The address of its first byte.
     pub from: u64,
-    /// The first byte behind it.
+    /// The first address behind it.
     pub to: u64,
     /// The size class of its blocks; 0 if it is one large block.
     pub class: u8,
-    /// The blocks of a class that are not in its own list of free ones.
+    /// The number of its blocks that are not in its own list of free blocks.
     pub taken: u64,
-    /// The first block of that list.
+    /// The first block of its own list of free blocks.
     pub objects: u64,
-    /// What it is used for.
     pub used: SpanUse,
 }
 
