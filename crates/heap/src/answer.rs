@@ -1,4 +1,5 @@
-//! The answer in a sentence. In: a reading. Out: how much is resident, and what most of it is. What can go back is the doctor's.
+//! Writes a reading as one sentence: how much is resident, and which parts are most of it. What can be given back is for the crate `doctor`
+//! to say.
 
 use std::time::Duration;
 
@@ -7,13 +8,13 @@ use allocanary_text::units::{Bytes, OneDecimal, OneUnit, Unit, show_duration};
 use crate::rows::{PartRow, rows};
 use crate::{CopyMoment, Heap, Part, PartsCertainty, Reading};
 
-/// A part has its own clause if it has at least one part in this many of the resident bytes.
+/// A part has its own clause if it has at least 1 / `LEAST` of the resident bytes.
 const LEAST: u64 = 25;
 /// The most clauses of a sentence.
 const MOST: usize = 6;
-/// The most names of parts in the rest.
+/// The most names of parts that the sentence lists for the rest.
 const NAMED: usize = 3;
-/// A part that has at least so many of a hundred resident bytes is nearly all.
+/// If one part has at least this many percent of the resident bytes, the sentence says "nearly all".
 const NEARLY_ALL: u64 = 98;
 /// The maximum number of differing counts that the sentence names.
 const CHECKS: usize = 4;
@@ -37,7 +38,8 @@ pub fn answer(reading: &Reading) -> String {
         _ => {}
     }
     let mut tenths: Vec<u64> = shown.iter().map(|(_, bytes)| scale.tenths(*bytes)).collect();
-    // The rest is what the shown numbers leave, so that the sentence adds up. If too many were rounded up, those give way that were most.
+    // The rest is computed from the shown numbers, so that the sentence adds up. If their sum is too high by rounding, those that were
+    // rounded up most become smaller.
     let mut told: u64 = tenths.iter().sum();
     while told > all {
         let rounded = |at: &usize| i128::from(scale.bytes(tenths[*at])) - i128::from(shown[*at].1);
@@ -55,7 +57,7 @@ pub fn answer(reading: &Reading) -> String {
     format!("{text}: {}", clauses.join(", "))
 }
 
-/// The parts with their names; those of one name are one.
+/// The parts with their names. Parts with the same name are added up.
 fn joined(reading: &Reading) -> Vec<(String, u64)> {
     let mut all: Vec<(String, u64)> = Vec::new();
     for row in rows(reading) {
@@ -68,7 +70,7 @@ fn joined(reading: &Reading) -> Vec<(String, u64)> {
     all
 }
 
-/// The name of a part. The allocator is named where there are two.
+/// The name of a part. It includes the allocator if there are several heaps.
 fn clause(reading: &Reading, row: &PartRow) -> String {
     let heap = reading.heaps.iter().find(|heap| Some(&heap.allocator) == row.allocator.as_ref());
     match heap {
@@ -91,7 +93,7 @@ fn clause(reading: &Reading, row: &PartRow) -> String {
     }
 }
 
-/// Who holds the program's own mappings, if one place has the most of them.
+/// What holds the program's own mappings, if it holds at least half of the area's resident bytes.
 fn held(reading: &Reading) -> String {
     let own = reading.areas.iter().filter(|area| reading.part_of(area) == Part::OwnMappings);
     let most =
@@ -103,7 +105,7 @@ fn held(reading: &Reading) -> String {
     }
 }
 
-/// What is said of a heap that was copied. `is_spread`: whether it is not known where its live blocks lie.
+/// The text about a heap that was read from a copy. `is_spread`: whether the places of its live blocks are unknown.
 fn of_copy(copied: &CopyMoment, is_spread: bool) -> String {
     let took = show_duration(Duration::from_micros(copied.took));
     let places = match is_spread {
@@ -117,7 +119,7 @@ fn of_copy(copied: &CopyMoment, is_spread: bool) -> String {
     )
 }
 
-/// How reliable the division of a heap is, in a sentence.
+/// A sentence that says how reliable the parts of a heap are.
 pub fn how_sure(heap: &Heap) -> String {
     let equal = heap.checks.iter().filter(|check| check.wanted == check.found).count();
     let counts = match (equal, heap.checks.len()) {

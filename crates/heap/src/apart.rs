@@ -1,15 +1,15 @@
-//! Whether the pages of a reading are those that the kernel counts. They are not if memory moved while its pages were read, as
-//! `mremap` does it, or if it is of a kind that has no page states.
+//! Compares the resident pages of a reading with the kernel's count. They differ if memory moved during the reading, as `mremap` moves it,
+//! or if the process has memory without page states.
 
 use crate::{KernelCounts, PAGE, Reading};
 
-/// The resident bytes may differ from the kernel's count by one part in this many, plus the bytes of `FEW`. Kernels
-/// before 6.17 also have up to 64 pages for each processor that are not counted yet.
+/// The resident bytes may differ from the kernel's count by 1 / `PART`, plus `FEW`. Kernels before 6.17 can also have up to 64 pages for
+/// each processor that are not counted yet.
 const PART: u64 = 50;
 const FEW: u64 = 4 << 20;
 const OF_A_PROCESSOR: u64 = 64 * PAGE;
 
-/// By how much a reading may differ from a count.
+/// By how many bytes a reading may differ from a count.
 fn may(count: u64) -> u64 {
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
     count / PART + FEW.max(processors * OF_A_PROCESSOR)
@@ -35,12 +35,12 @@ impl Reading {
         self.resident.abs_diff(self.kernel.resident)
     }
 
-    /// Whether they differ by more than 2 % and some pages: then the parts are not those of one moment.
+    /// Whether the difference is more than 2 % and a few MiB. Then the parts are not from one moment.
     pub fn is_apart(&self) -> bool {
         self.is_apart_by() > may(self.kernel.resident)
     }
 
-    /// The resident bytes of the process: those of its pages, or the kernel's count if not all pages were met.
+    /// The resident bytes of the process: the sum of its pages, or the kernel's count if the two differ too much.
     pub fn counted_resident(&self) -> u64 {
         if self.is_apart() { self.kernel.resident } else { self.resident }
     }

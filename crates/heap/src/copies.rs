@@ -1,8 +1,8 @@
-//! Copies of a process's memory. In: ranges of addresses, and where their bytes go. Out: which of them were copied.
+//! Copies ranges of a process's memory, and says which ranges were copied.
 //!
-//! They are read by `/proc/PID/mem`, whose descriptor the command has opened: `process_vm_readv` asks for rights at each
-//! call, and after an `execve` it reads the new program. One call reads ranges that are near each other, and the bytes
-//! between them, but no page on which there is no range: reading such a page could give it to the process.
+//! It reads `/proc/PID/mem`, whose descriptor the command has opened. `process_vm_readv` would check rights at each call, and after an
+//! `execve` it would read the new program. One call reads ranges that are near each other, and the bytes between them. It reads no page
+//! without a range: that could make a new page in the process.
 
 use std::fs::File;
 use std::io::{ErrorKind, IoSliceMut};
@@ -25,7 +25,7 @@ pub(crate) struct Ended;
 pub(crate) struct Range<'a> {
     /// Its first address.
     pub at: u64,
-    /// As many bytes as it has.
+    /// A buffer with the length of the range.
     pub into: &'a mut [u8],
 }
 
@@ -83,7 +83,7 @@ fn call(memory: &File, ranges: &mut [Range], mut unused: &mut [u8]) -> Result<us
             }
             Err(Errno::INTR) => {}
             Err(error) if std::io::Error::from(error).kind() == ErrorKind::PermissionDenied => return Err(Ended),
-            // The page at which it stopped.
+            // The kernel could not read the next page.
             Err(_) => break,
         }
     }

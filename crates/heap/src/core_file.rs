@@ -1,5 +1,5 @@
-//! A core file: the memory of a process at one moment, as the kernel or `gcore` wrote it. In: an ELF file. Out: its mappings, threads,
-//! pages and bytes.
+//! Reads a core file, which has the memory of a process at one moment, as the kernel or `gcore` wrote it: mappings, threads, pages and
+//! bytes.
 //!
 //! A core does not say which pages were resident. Pages count as resident if they have a byte other than zero. Of
 //! mapped files the core has only the first page. The constants are read from the file itself, if it begins with the
@@ -37,7 +37,7 @@ pub struct CoreFile {
     files: BTreeMap<u64, Rc<Opened>>,
     threads: Vec<ThreadId>,
     pages: PageStates,
-    /// The process.
+    /// The process ID.
     pub pid: u32,
     /// Its name.
     pub name: String,
@@ -45,7 +45,7 @@ pub struct CoreFile {
     pub executable: String,
     /// For each thread its stack pointer, and all its general registers.
     pub registers: Vec<(u64, Vec<u64>)>,
-    /// How many bytes the core should have after its end: the file is truncated.
+    /// How many bytes are missing because the file is truncated.
     pub missing: u64,
     /// When the file was written, in seconds since 1970.
     pub written: u64,
@@ -64,11 +64,12 @@ struct Notes {
     name: String,
 }
 
-/// In `struct elf_prstatus` of x86-64: the process's number; the registers, of which `rsp` and `fs_base` are the 19th and 21st.
+/// Offsets in `struct elf_prstatus` of x86-64: the thread ID, and the registers `rsp` and `fs_base`, which are the 19th and the 21st,
+/// counted from 0.
 const PRSTATUS: (usize, usize, usize) = (32, 112 + 19 * 8, 112 + 21 * 8);
-/// All registers of a `struct elf_prstatus`.
+/// The bytes of all registers in a `struct elf_prstatus`.
 const REGISTERS: std::ops::Range<usize> = 112..112 + 27 * 8;
-/// In `struct elf_prpsinfo`: the number and the name, of up to 16 bytes.
+/// Offsets in `struct elf_prpsinfo`: the process ID, and the name of up to 16 bytes.
 const PRPSINFO: (usize, usize) = (24, 40);
 
 impl CoreFile {
@@ -171,7 +172,7 @@ impl CoreFile {
         core
     }
 
-    /// Whether a thread pointer is valid: its structure has its own address in it, twice.
+    /// Whether a thread pointer is valid: the thread's structure contains its own address twice.
     fn points_to_itself(&self, pointer: u64) -> bool {
         [0, 16].iter().all(|at| pointer.checked_add(*at).and_then(|at| self.word(at)) == Some(pointer))
     }
@@ -196,9 +197,10 @@ impl CoreFile {
         self.files.get(&mapping.inode).cloned()
     }
 
-    /// The paths of the program and of libraries whose files are not here, or are not known to be the same. The program's is the first one.
+    /// The paths of the program and its libraries whose files are not on this host, or may differ. The program is the first one.
     pub fn absent_files(&self) -> Vec<String> {
-        // `gcore` leaves out code. Files of data are mapped as well.
+        // `gcore` leaves out code, so a mapping without a right to execute can still be of a program. Data files are mapped too, and must
+        // not be listed.
         let is_program = |mapping: &Mapping| {
             let begin = if mapping.offset == 0 { self.word(mapping.from) } else { None };
             mapping.executable || begin.is_some_and(|begin| begin.to_le_bytes().starts_with(b"\x7fELF"))
@@ -225,7 +227,7 @@ impl CoreFile {
         let mut pages = PageStates::default();
         let mut bytes = vec![0; PIECE as usize];
         for (mapping, (at, there)) in self.mappings.iter().zip(&self.places) {
-            // The process has not written what its file has.
+            // The process has not written the bytes of a read-only file mapping.
             if !mapping.writable && mapping.inode != 0 {
                 continue;
             }
@@ -252,7 +254,7 @@ impl CoreFile {
     }
 }
 
-/// A part of the core with memory.
+/// A range of memory that the core describes.
 struct Segment {
     from: u64,
     bytes: u64,

@@ -15,7 +15,7 @@ pub fn locate_in(pid: u32, until: Option<std::time::Instant>) -> Result<Vec<Coun
     LiveProcess::open_until(pid, until).map(|live| locate(&live))
 }
 
-/// A live process. Only pages that are present are copied: to copy others would bring them in from swap, or make them.
+/// A live process. Only present pages are copied: reading another page would load it from swap, or make a new page.
 #[derive(Debug)]
 pub struct Remote {
     memory: fs::File,

@@ -1,16 +1,15 @@
-//! Finds allocators that are linked into a program and that no walker has found. In: a memory, much of which is not
-//! known. Out: their names, by a text that each of them has in its constants. Texts are only searched if much memory is
-//! not known, because this reads the whole program.
+//! Finds allocators that are linked into a program, by a text that each of them has among its constants. This is only done if no walker has
+//! found the heap and much memory is not known, because it reads the whole program.
 
 use crate::{Area, Memory, Reading, Sort};
 use allocanary_walkers::texts;
 
-/// The most bytes of constants that are searched. The next constants: bytes that are read at once, and the overlap of
-/// two such pieces, which is longer than the longest text.
+/// `MOST`: the most bytes of constants that are searched. `PIECE`: how many are read at once. `AGAIN`: by how many bytes two pieces
+/// overlap, which is more than the longest text.
 const MOST: u64 = 256 << 20;
 const PIECE: u64 = 1 << 20;
 const AGAIN: u64 = 64;
-/// Nothing is searched if fewer bytes than this are not known, or less than one part in `PART` of the resident bytes.
+/// Nothing is searched if fewer bytes than `LITTLE` are not known, or less than 1 / `PART` of the resident bytes.
 const LITTLE: u64 = 1 << 20;
 const PART: u64 = 20;
 

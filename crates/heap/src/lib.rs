@@ -1,18 +1,17 @@
 //! Internal to [allocanary](https://docs.rs/allocanary): this crate has no stable API, and any release may change it.
 //!
-//! Divides the heap of another process into parts, from outside: without a restart, a preload, symbols or a stop. Data
-//! flow in one direction:
+//! Analyses the heap of another process from outside, without a restart, a preload, symbols or a stop. It does so in three steps:
 //!
 //! 1. A [`Memory`] is read: a live process, a core file, or bytes in a test. Only present pages are read, so that
 //!    reading adds no memory to the process.
 //! 2. The [walkers](allocanary_walkers) find the heaps of the allocators in it, and what is on the pages of each heap.
-//! 3. A [`Reading`] describes the whole process: its heaps, the memory that does not belong to a `malloc`, and how
-//!    certain this is. Its [`answer`] is a sentence, and two readings have a [`Difference`].
+//! 3. A [`Reading`] describes the whole process: its heaps, the memory that does not belong to a `malloc`, and how certain the figures are.
+//!    [`answer`] writes it as a sentence, and a [`Difference`] compares two readings.
 //!
 //! The memory of a process must not harm its reader. So a [`Reader`] does all this in a child, with limits on time and
 //! memory.
 //!
-//! A running process is walked up to three times ([`best_of`]). If a heap changes too fast for that, it is divided by a short copy of
+//! A running process is walked up to three times ([`best_of`]). If a heap changes too fast for a walk, it is analysed from a short copy of
 //! its allocator's structures. Or the process is stopped during the walk ([`StoppedProcess`](allocanary_process::StoppedProcess)).
 
 // This crate returns numbers and texts. Only the command writes to a terminal.

@@ -14,7 +14,7 @@ use crate::copies::{self, Ended, Range};
 use crate::states::states;
 use crate::{Fact, KernelCounts, Mapping, Memory, PAGE, PageState, PageStates, Piece, ThreadId, files, parse_maps};
 
-/// From the thread pointer to the list of robust locks, in every glibc on x86-64 from 2.27 on.
+/// The distance from the thread pointer to the list of robust locks, in every glibc on x86-64 since 2.27.
 const FROM_POINTER_TO_ROBUST_LIST: u64 = 0x2e0;
 
 /// The memory of a live process. Its mappings and page states are those of one moment. Bytes that are read later may
@@ -79,7 +79,7 @@ impl LiveProcess {
         self.kernel
     }
 
-    /// Whether its memory went away while it was read: the process has ended, or has become another program.
+    /// Whether its memory disappeared during the reading: the process has ended, or runs another program.
     pub(crate) fn is_cut(&self) -> bool {
         self.cut.get()
     }
@@ -107,8 +107,8 @@ impl LiveProcess {
         PageRun { from: at, to: at + PAGE, state: if full { PageState::Resident } else { PageState::Unclear } }
     }
 
-    /// The thread pointer of a thread. glibc tells the kernel where the thread's list of robust locks begins. This list
-    /// is in the thread's own structure, which proves itself: it points to itself twice.
+    /// The thread pointer of a thread. glibc tells the kernel the address of the thread's list of robust locks. This list is in the
+    /// thread's own structure, which is recognised because it contains its own address twice.
     fn thread_pointer(&self, robust: Option<u64>) -> Option<u64> {
         let pointer = robust?.checked_sub(FROM_POINTER_TO_ROBUST_LIST)?;
         let points_to_itself = |at: u64| self.word(pointer + at) == Some(pointer);
@@ -120,8 +120,8 @@ impl LiveProcess {
         self.files.get(mapping.from, mapping.to, mapping.inode)
     }
 
-    /// Reads from the file the pages that the process has not touched: copying them from the process would give it
-    /// pages. The last page of the file continues with zeroes after the end of the file.
+    /// Reads pages that the process has not touched from the mapping's file: reading them from the process would make new pages in it. The
+    /// last page of the file is filled with zeroes after the end of the file.
     fn read_file(opened: &Opened, mapping: &Mapping, at: u64, into: &mut [u8]) -> io::Result<()> {
         let (file, bytes) = (&opened.file, opened.stamp.bytes);
         let from = mapping.offset + (at - mapping.from);
@@ -133,8 +133,8 @@ impl LiveProcess {
         file.read_exact_at(&mut into[..there], from)
     }
 
-    /// Reads the bytes of a mapping. Untouched pages have the file's bytes, or zeroes. To touch them from here would
-    /// give the process pages.
+    /// Reads the bytes of a mapping. Untouched pages have the file's bytes, or zeroes, and are not read from the process: that would make
+    /// new pages in it.
     fn read_mapping(&self, mapping: &Mapping, from: u64, into: &mut [u8]) -> bool {
         let to = from + into.len() as u64;
         // The file is opened once, for all gaps between touched pages.
@@ -186,7 +186,7 @@ impl LiveProcess {
         let first = ranges.first().map_or(0, |range| range.at);
         copies::copy(&self.memory, ranges).unwrap_or_else(|Ended| {
             self.late.set(true);
-            // Of memory that is gone nothing is read, without an error.
+            // Memory that is gone gives 0 bytes, without an error.
             self.cut.set(matches!(self.memory.read_at(&mut [0], first), Ok(0)));
             vec![false; ranges.len()]
         })
@@ -201,7 +201,7 @@ impl LiveProcess {
         is_over
     }
 
-    /// Whether a range is in one mapping of private memory, and not in swap: what is not present there is zeroes.
+    /// Whether a range is in one mapping of private memory, and not in swap. In such a range, pages that are not present are zero.
     fn is_plain(&self, from: u64, bytes: usize) -> bool {
         let is_inside = |mapping: &&Mapping| mapping.to - from >= bytes as u64 && mapping.readable;
         self.mapping(from).filter(is_inside).is_some_and(Mapping::is_heap_like)
@@ -279,7 +279,7 @@ impl Memory for LiveProcess {
     }
 }
 
-/// The mappings and the states of their pages. The error says what was tried.
+/// The mappings, and the states of their pages. The error has the step that failed.
 ///
 /// Reading the states takes a while, and memory grows during this time. So the states of new ranges are read once more
 /// at the end.

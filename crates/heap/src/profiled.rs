@@ -1,4 +1,4 @@
-//! A live process as the reader of its sampled profile needs it.
+//! Lets the reader of a sampled profile read a live process.
 
 use allocanary_profile::reader::{Mapping, ProcessMemory};
 

@@ -1,5 +1,5 @@
-//! A process's memory at one moment. In: the kernel's counts, the memory, and the walks. Out: one value for all views
-//! and for a file. Its parts add up to the resident memory.
+//! A process's memory at one moment, made from the kernel's counts, the memory, and the walks. All views use this value, and it can be
+//! saved to a file. Its parts add up to the resident memory.
 
 use allocanary_process::status;
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,7 @@ pub const SCHEMA: u32 = 1;
 /// About how many stretches a map has.
 const STRETCHES: u64 = 1000;
 
-/// A process's memory, divided as far as it is known. All sizes are bytes.
+/// A process's memory, divided into parts as far as possible. All sizes are in bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reading {
     /// The version of the reading: [`SCHEMA`].
@@ -110,33 +110,33 @@ pub struct Heap {
     pub blocks: u64,
     /// Its arenas that have resident memory, the largest first.
     pub arenas: Vec<ArenaParts>,
-    /// A histogram: how many resident pages have no live bytes, up to 256, up to 512, and so on. Empty if it is not known where the live
-    /// bytes lie.
+    /// A histogram: how many resident pages have no live bytes, up to 256, up to 512, and so on. Empty if the places of the live bytes are
+    /// not known.
     pub live_in_a_page: Vec<u64>,
     /// The comparisons with the allocator's own counts.
     pub checks: Vec<CountCheck>,
     /// The number of places that cannot be a block.
     pub breaks: u64,
-    /// The bytes that were skipped at these places, or because what says where they end could not be read.
+    /// The bytes that were skipped at these places, or because the sizes of the blocks there could not be read.
     #[serde(rename = "skipped_bytes")]
     pub skipped: u64,
     /// Bytes of the heap in swap, which were not read.
     #[serde(rename = "swap_bytes")]
     pub swapped: u64,
-    /// Bytes of pages of the heap that nobody may read, such as the guards of stacks that lie in blocks.
+    /// Bytes of pages of the heap without the right to read, such as the guards of stacks that lie in blocks.
     #[serde(rename = "unreadable_bytes", default, skip_serializing_if = "is_none")]
     pub unreadable: u64,
-    /// The copy of its structures that the figures are from, if it changed too fast to be walked.
+    /// If it changed too fast for a walk, the copy of its structures that the figures are from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copied: Option<CopyMoment>,
-    /// What each remedy would give back.
+    /// The forecast of each remedy.
     pub remedies: Vec<RemedyForecast>,
     /// The map of its memory.
     #[serde(default, skip_serializing_if = "HeapMap::is_empty")]
     pub map: HeapMap,
 }
 
-/// Whether there are no such bytes.
+/// For serde: leaves the field out if it is 0.
 fn is_none(bytes: &u64) -> bool {
     *bytes == 0
 }
@@ -195,7 +195,7 @@ impl KernelCounts {
     pub fn of(pid: u32) -> std::io::Result<KernelCounts> {
         let status = status(pid)?;
         Ok(KernelCounts {
-            // Reserved huge pages are pages of mappings.
+            // This includes reserved huge pages, since they are in mappings too.
             resident: status.all_resident().unwrap_or(0),
             anonymous: status.anonymous.unwrap_or(0),
             swapped: status.swapped.unwrap_or(0),
@@ -268,8 +268,8 @@ impl Reading {
         sum
     }
 
-    /// The part that an area is. Memory of which nobody knows what it is was mapped by the program itself, if the heaps of the process
-    /// were found and divided.
+    /// The part to which an area's bytes count. Memory of an unknown kind counts as mapped by the program itself, if all heaps of the
+    /// process were found and divided.
     pub fn part_of(&self, area: &Area) -> Part {
         let is_complete = self.is_divided() && self.problems.is_empty();
         let of_nobody = if is_complete { Part::OwnMappings } else { Part::Unknown };
@@ -313,7 +313,7 @@ impl Claims {
         let own = Claims(regions);
         let of_it = |of: fn(&MappingCount) -> Option<u64>| -> Option<u64> {
             let part = |one: &MappingCount| {
-                // Pages of the heap from which the program has taken rights are mappings of their own.
+                // If the program has removed rights from pages of the heap, these are separate mappings.
                 let bytes = own.divided(&one.mapping, pages);
                 let is_its = bytes > 0 || one.mapping.writable && !one.mapping.shared;
                 is_its.then(|| Some(in_proportion(of(one)?, bytes, one.resident.max(bytes))))

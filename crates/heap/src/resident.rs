@@ -1,4 +1,4 @@
-//! The pages of a live process that are resident, as plain ranges. In: a process. Out: ranges of addresses, sorted.
+//! Lists the resident pages of a live process as sorted ranges of addresses.
 
 use std::io;
 use std::ops::Range;

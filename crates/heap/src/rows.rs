@@ -1,5 +1,4 @@
-//! The rows of a reading, which add up to its resident bytes. In: a reading. Out: a row for each part of each heap, and
-//! for each area.
+//! The rows of a reading: one for each part of each heap, and one for each area. They add up to its resident bytes.
 
 use crate::{Part, Reading};
 

@@ -1,6 +1,5 @@
-//! Finds how many processes have each page. In: a process, and its counted mappings. Out: the share of each mapping
-//! (PSS). The process does not wait long for this: `/proc/PID/pagemap` is read in pieces, and `/proc/kpagecount` needs
-//! no lock of the process. Only root may read these numbers.
+//! Computes the share of each mapping (PSS) from how many processes have each page. The process does not wait long for this:
+//! `/proc/PID/pagemap` is read in pieces, and `/proc/kpagecount` needs no lock of the process. Only root may read these numbers.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -29,7 +28,7 @@ pub(crate) fn by_pages(
         let (mut share, mut trouble) = (0, None);
         for run in pages.within(one.mapping.from, one.mapping.to).filter(|run| run.state.is_resident()) {
             each_word(&pagemap, run.from, run.to, &mut pace, |_, word| match word {
-                // The page is no longer present, but was the process's, or it belongs to this process alone.
+                // The page belongs to this process alone, or is no longer present but belonged to the process before.
                 word if word & WORD_PRESENT == 0 || word & WORD_EXCLUSIVE != 0 => share += PAGE,
                 word => match owners.of(word & WORD_FRAME) {
                     Ok(count) => share += PAGE / count.max(1),
@@ -49,11 +48,11 @@ pub(crate) fn by_pages(
 /// Reads how often a page of memory is mapped.
 struct Owners {
     file: File,
-    /// Rows of counts, by the number of the row. The pages of a library are needed again for each process.
+    /// Rows of counts, by the index of the row. They are kept, because the next process needs the pages of shared libraries again.
     known: BTreeMap<u64, [u8; ROW * 8]>,
 }
 
-/// The number of counts that are read at once. The next constant: the most rows that are kept.
+/// `ROW`: how many counts are read at once. `ROWS`: how many rows are kept.
 const ROW: usize = 64;
 const ROWS: usize = 4096;
 

@@ -1,5 +1,5 @@
-//! Finds the stored parts of a file. In: a file and a range of it. Out: the ranges that are not holes. A hole has only
-//! zeroes and need not be read: a sparse core may have holes of terabytes.
+//! Finds the stored parts of a file, without its holes. A hole has only zeroes and need not be read: a sparse core may have holes of
+//! terabytes.
 
 use std::fs::File;
 use std::io;
@@ -28,8 +28,8 @@ pub fn stored(file: &File, range: Range<u64>) -> Vec<Range<u64>> {
 
 fn seek(file: &File, at: u64, what: i32) -> io::Result<u64> {
     let at = i64::try_from(at).map_err(io::Error::other)?;
-    // SAFETY: a system call with three numbers. Nothing depends on the position of the file: all reads name their
-    // place.
+    // SAFETY: a system call with three numbers and no pointer. It moves the position of the file, but no read depends on this: all reads
+    // give their own offset.
     match unsafe { libc::lseek(file.as_raw_fd(), at, what) } {
         found if found >= 0 => Ok(found as u64),
         _ => Err(io::Error::last_os_error()),

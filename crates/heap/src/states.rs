@@ -1,9 +1,8 @@
-//! The kernel's state of each page of a live process. It is read by `PAGEMAP_SCAN`; on kernels before 6.7 from the
-//! words of `/proc/PID/pagemap`. These words do not distinguish the kernel's page of zeroes from a page that a fork
-//! shares.
+//! Reads the kernel's state of each page of a live process, with `PAGEMAP_SCAN`. Kernels before 6.7 do not have this call. There it reads
+//! the words of `/proc/PID/pagemap`, which do not distinguish the kernel's page of zeroes from a page that is shared after a fork.
 //!
-//! The kernel locks the process's address space while it reads the states, and `mmap`, `munmap` and `brk` of the
-//! process wait for it. So little is requested at once, with pauses ([`Pace`]).
+//! The kernel locks the process's address space during the call, and the process's `mmap`, `munmap` and `brk` wait for it. So each call
+//! asks for few pages, and there are pauses between calls ([`Pace`]).
 
 use std::fs;
 use std::io;
@@ -17,13 +16,13 @@ use crate::PageRun;
 use crate::pace::{PIECE, Pace};
 use crate::{Mapping, MappingCount, PAGE, PageState, PageStates, parse_smaps};
 
-/// The states of the pages of mappings. A mapping that has ended has none. After the time `until`, this is an error.
+/// The states of the pages of the mappings. A mapping that is gone by now has none. An error if the time `until` is over.
 pub(crate) fn states(pid: u32, mappings: &[Mapping], until: Option<Instant>) -> io::Result<PageStates> {
     let pagemap = open(pid, ProcFile::Pagemap)?;
     let mut pace = Pace::until(until);
     // No process has pages of its own in the kernel's mapping at the end of all addresses.
     let mappings = || mappings.iter().filter(|one| one.name != "[vsyscall]");
-    // Kernels before 6.16 do not tell guards, and those before 6.7 have no scan.
+    // Kernels before 6.16 do not report guards, and those before 6.7 have no scan.
     for wanted in [CATEGORIES | GUARD, CATEGORIES] {
         let mut pages = PageStates::default();
         let scanned = spans(mappings()).iter().try_for_each(|span| scan(&pagemap, span, wanted, &mut pace, &mut pages));
@@ -46,12 +45,12 @@ pub(crate) fn states(pid: u32, mappings: &[Mapping], until: Option<Instant>) -> 
     Ok(pages)
 }
 
-/// Mappings that adjoin, and are scanned together: a process can have 65,000 of a page each.
+/// Adjacent mappings, which are scanned together: a process can have 65,000 mappings of one page each.
 #[derive(Debug, PartialEq, Eq)]
 struct Span {
     from: u64,
     to: u64,
-    /// Whether other processes see what is written.
+    /// Whether writes to it are visible to other processes.
     shared: bool,
 }
 
@@ -116,12 +115,12 @@ const SWAPPED: u64 = 1 << 4;
 const ZERO: u64 = 1 << 5;
 const HUGE: u64 = 1 << 6;
 const GUARD: u64 = 1 << 8;
-/// What every kernel with `PAGEMAP_SCAN` tells.
+/// What every kernel with `PAGEMAP_SCAN` reports.
 const CATEGORIES: u64 = FILE | PRESENT | SWAPPED | ZERO | HUGE;
 
-/// The range of addresses of one call. It is limited because the kernel also walks tables that the process has emptied,
-/// and there may be many. Where a call is quick and finds nothing, as in terabytes that a program reserves, the next range
-/// is longer.
+/// `RANGE`: the bytes of addresses of one call. The limit is needed because the kernel also walks page tables that the process has emptied,
+/// and there may be many. After a call that finds nothing within `QUICK`, as in terabytes of reserved addresses, the next range is twice as
+/// long, up to `MOST_RANGE`.
 const RANGE: u64 = 64 << 20;
 const MOST_RANGE: u64 = 4 << 30;
 const QUICK: Duration = Duration::from_micros(20);
@@ -176,7 +175,7 @@ const WORD_SWAPPED: u64 = 1 << 62;
 const WORD_GUARD: u64 = 1 << 58;
 const WORD_FILE: u64 = 1 << 61;
 pub(crate) const WORD_EXCLUSIVE: u64 = 1 << 56;
-/// The bits with the number of the page of memory. The number is 0 if this process may not know it.
+/// The bits with the number of the page frame. The number is 0 if this process has no right to see it.
 pub(crate) const WORD_FRAME: u64 = (1 << 55) - 1;
 
 /// Reads a word for each page. A page that belongs neither to a file nor to one process alone may be the page of

@@ -1,4 +1,4 @@
-//! The process that is read. In: `/proc/PID`. Out: its name, its executable, its start, and the processes of this host.
+//! Describes the process that is read: its name, its executable and its start. Also lists the processes of this host.
 
 use std::time::Duration;
 
@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 /// A process, described by properties that do not change while it runs one program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessSubject {
-    /// Its number.
+    /// The process ID.
     pub pid: u32,
-    /// The process that started it. If that has ended, the process that adopted it.
+    /// The process ID of the process that started it, or of the process that adopted it.
     pub parent: u32,
     /// Its name, as `ps` shows it.
     pub name: Foreign,
@@ -42,18 +42,18 @@ impl ProcessSubject {
         })
     }
 
-    /// The path of its executable, without the kernel's mark that the file is deleted: to compare it, and not to open it.
+    /// The path of its executable, without the kernel's note that the file is deleted. Use it for comparisons, not to open the file.
     pub fn raw_path(&self) -> &str {
         let path = self.executable.raw();
         path.strip_suffix(" (deleted)").unwrap_or(path)
     }
 
-    /// The file name of its executable, to compare it.
+    /// The file name of its executable, for comparisons.
     pub fn raw_file(&self) -> &str {
         self.raw_path().rsplit('/').next().unwrap_or_default()
     }
 
-    /// How long it had run at a time, which is given in seconds since 1970.
+    /// How long the process had run at the time `at`, in seconds since 1970.
     pub fn age(&self, at: u64) -> Duration {
         Duration::from_secs(at.saturating_sub(self.started))
     }

@@ -1,5 +1,5 @@
-//! Reads a live process. In: its process ID. Out: a [`Reading`]. If the process is not stopped, a heap that changes
-//! during the walk is walked again.
+//! Makes a [`Reading`] of a live process or a core file. If the process is not stopped, a heap that changes during the walk is walked
+//! again.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -16,7 +16,7 @@ use crate::{
 };
 use allocanary_walkers::{AllocatorMark, KNOWN, build_id};
 
-/// The most walks of a heap that changes, and the most programs of one process that are read one after the other.
+/// The most walks of a heap that changes. Also the most attempts if the process starts another program during the reading.
 const TRIES: u32 = 3;
 
 /// How a process is read.
@@ -51,7 +51,7 @@ pub fn take(pid: u32, how: ReadMode, time: Duration) -> Result<Reading, ProcessT
 /// After `time` no more of its memory is read. A heap that is not finished by then is not divided. The sizes of its
 /// mappings are always in the reading, because the kernel has them.
 ///
-/// A process that becomes another program meanwhile is read again.
+/// If the process starts another program during the reading, it is read again.
 pub fn take_with(pid: u32, how: ReadMode, shares: Shares, time: Duration) -> Result<Reading, ProcessTrouble> {
     let until = Instant::now().checked_add(time);
     let read = || while_it_changes(pid, || taken(pid, how, shares, time, until));
@@ -60,7 +60,8 @@ pub fn take_with(pid: u32, how: ReadMode, shares: Shares, time: Duration) -> Res
         if how == ReadMode::Stopped || !best.is_apart() {
             break;
         }
-        // Memory moved while it was read. If another reading differs as much, it is memory of another kind.
+        // Memory moved during the reading, so it is read again. If the difference stays, the process has memory of another kind, and
+        // further attempts do not help.
         let Ok(next) = read() else { break };
         let (before, now) = (best.is_apart_by(), next.is_apart_by());
         // A reading that ran out of time is not better, whatever its pages are.
@@ -73,7 +74,7 @@ pub fn take_with(pid: u32, how: ReadMode, shares: Shares, time: Duration) -> Res
     Ok(best)
 }
 
-/// Reads a process again that has become another program meanwhile.
+/// Repeats a reading if the process has started another program meanwhile.
 fn while_it_changes<T>(pid: u32, mut read: impl FnMut() -> Result<T, ProcessTrouble>) -> Result<T, ProcessTrouble> {
     let mut tries = TRIES;
     loop {
@@ -107,8 +108,8 @@ fn taken(
     let HeapWalks { memory: live, mut walks } = match (&problem, how) {
         (None, ReadMode::Running) => best_of(TRIES, open)?,
         (None, ReadMode::Stopped) => {
-            // What a walk needs of files is opened before the stop. What it needs of a file system that may not answer
-            // is also read before: a walk knows what that is.
+            // Opens the files that a walk needs before the stop. A file system may not answer. If there is a slow one, a first walk also
+            // reads the facts that it needs from files, and they are then known.
             let before = open()?;
             before.mappings().iter().filter(|one| one.inode != 0).for_each(|one| drop(before.file_of(one)));
             if files.has_slow() {
@@ -246,7 +247,7 @@ fn unsupported(pid: u32) -> Option<String> {
     machine(head.first_chunk()?)
 }
 
-/// The same, from the first bytes of its file.
+/// As [`unsupported`], from the first bytes of the executable.
 fn machine(head: &[u8; 20]) -> Option<String> {
     const X86_64: u16 = 62;
     if &head[..4] != b"\x7fELF" {

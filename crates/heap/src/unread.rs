@@ -1,5 +1,4 @@
-//! A process that could not be read. In: its process ID, and the reason. Out: a reading that has only the kernel's
-//! counts.
+//! A reading for a process that could not be read. It has only the kernel's counts.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -9,8 +8,7 @@ use allocanary_sys::proc::ProcStatus;
 use crate::{Area, KernelCounts, ProcessSubject, ProcessTrouble, Reading, SCHEMA, Sort};
 
 impl Reading {
-    /// The resident bytes, from the counts in `/proc/PID/status`. Nothing of the process's memory is read, and nothing
-    /// waits.
+    /// Makes a reading from the counts in `/proc/PID/status`. It reads none of the process's memory, and never waits.
     pub fn unread(pid: u32, problem: String) -> Result<Reading, ProcessTrouble> {
         let process = ProcessSubject::of(pid).ok_or(ProcessTrouble::Gone(pid))?;
         let status = status(pid);

@@ -1,6 +1,6 @@
-//! CPython: small objects are in pools of 16 KiB (4 KiB before 3.10), and pools are in arenas of 1 MiB (256 KiB). A
-//! pool begins with the number of its objects in use and the class of their size. From this class the last place for an
-//! object follows.
+//! Recognises CPython's arenas. Small objects are in pools of 16 KiB (4 KiB before 3.10), and pools are in arenas of 1 MiB (before 3.10,
+//! 256 KiB). A pool begins with the number of its used objects, and later has the size class. The place of the last object must fit this
+//! class.
 
 use super::{RuntimeHeap, Sight};
 use crate::{Mapping, PAGE};

@@ -1,4 +1,4 @@
-//! Go: its heap is in arenas of 64 MiB, at multiples of 64 MiB. The unused part of an arena is mapped without access.
+//! Recognises Go's heap. It is in arenas of 64 MiB, at multiples of 64 MiB. The unused part of an arena is mapped without access.
 
 use super::{RuntimeHeap, Sight};
 use crate::{Mapping, PAGE};

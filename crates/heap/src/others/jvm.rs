@@ -1,5 +1,5 @@
-//! The JVM: with compressed pointers its heap is below 32 GiB (64 GiB with objects at multiples of 16). Only a program
-//! that is linked to a fixed address is there too. ZGC maps a file in memory that has a name.
+//! Recognises the JVM's heap. With compressed pointers it is below 32 GiB, or below 64 GiB with objects at multiples of 16. Only a program
+//! that is linked to a fixed address is there too. ZGC maps a file in memory, which has a name.
 
 use super::{RuntimeHeap, Sight};
 use crate::Mapping;

@@ -1,6 +1,5 @@
-//! Names memory that does not belong to a `malloc`: heaps of language runtimes, stacks, programs, files, and memory of
-//! unknown kind. In: the mappings, and how many bytes walks have divided. Out: the other resident bytes, by what
-//! identifies their mappings.
+//! Names memory that does not belong to a `malloc`: heaps of language runtimes, stacks, programs, files, and memory of unknown kind. An
+//! area is recognised by properties of its mappings.
 
 mod cpython;
 mod go;
@@ -75,7 +74,7 @@ pub enum Sort {
 }
 
 impl Sort {
-    /// What its bytes are; `None` if it is not known.
+    /// The part to which its bytes count; `None` if the kind is not known.
     pub fn part(self) -> Option<Part> {
         match self {
             Sort::Runtime => Some(Part::Runtime),
@@ -87,7 +86,7 @@ impl Sort {
     }
 }
 
-/// Resident memory that no heap walk has divided into parts, such as thread stacks or a runtime's heap.
+/// Resident memory outside of `malloc` heaps, such as thread stacks or a runtime's heap.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Area {
     /// Its name in reports.
@@ -103,7 +102,7 @@ pub struct Area {
     pub share: Option<u64>,
     /// The number of its mappings.
     pub mappings: u64,
-    /// What identifies these mappings; empty if the name says it.
+    /// How these mappings were recognised; empty if the name says it.
     pub how: String,
     /// The tool that divides it; empty if there is none.
     pub tool: String,
@@ -113,7 +112,7 @@ pub struct Area {
 }
 
 impl Area {
-    /// What holds its mappings, and the resident bytes of these, the most first. Mappings without a holder are left out.
+    /// The holders of its mappings with their resident bytes, the largest first. Mappings without a holder are left out.
     pub fn holders(&self) -> Vec<(&str, u64)> {
         let mut all: Vec<(&str, u64)> = Vec::new();
         for one in &self.largest {
@@ -128,7 +127,7 @@ impl Area {
     }
 }
 
-/// A mapping that the program made itself. Mappings side by side are one to the kernel.
+/// A mapping that the program made itself. The kernel merges adjacent mappings into one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LargeMapping {
     /// Its first address.
@@ -136,10 +135,10 @@ pub struct LargeMapping {
     /// Its length.
     #[serde(rename = "mapped_bytes")]
     pub bytes: u64,
-    /// Its resident bytes that no heap has.
+    /// Its resident bytes that are in no heap.
     #[serde(rename = "resident_bytes")]
     pub resident: u64,
-    /// What points into it: a variable, a thread, a block; `None` if nothing was found, or nothing was looked for.
+    /// What points into it: a variable, a thread or a block. `None` if nothing was found, or the search was not made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<String>,
 }
@@ -183,8 +182,8 @@ pub fn areas(sight: &Sight, counted: &[MappingCount], divided: &dyn Fn(&Mapping)
     areas
 }
 
-/// The files that have a part mapped for execution: the program and its libraries. Code that a program has made itself is in a file without a
-/// path (`memfd_create`), as Erlang's.
+/// The files with executable mappings: the program and its libraries. A file without a path (`memfd_create`) is left out: it has code that
+/// a program made itself, such as Erlang's.
 fn programs(counted: &[MappingCount]) -> BTreeSet<(u64, &str)> {
     let mappings = counted.iter().map(|one| &one.mapping);
     mappings

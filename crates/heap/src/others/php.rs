@@ -1,7 +1,6 @@
-//! PHP: its memory manager has chunks of 2 MiB at multiples of 2 MiB. A chunk begins with a pointer to its heap, the
-//! next and the previous chunk of a ring, and the number of its free pages (`Zend/zend_alloc.c`, releases 7 and 8).
-//! Between requests PHP keeps a list of empty chunks, as many as its requests needed on average. After big requests
-//! these are most of a worker's memory.
+//! Recognises PHP's heap. It has chunks of 2 MiB at multiples of 2 MiB. A chunk begins with a pointer to its heap, pointers to the next and
+//! the previous chunk of a ring, and the number of its free pages (`Zend/zend_alloc.c`, releases 7 and 8). Between requests PHP keeps a
+//! list of empty chunks, as many as its requests needed on average. After big requests these are most of a worker's memory.
 
 use std::collections::BTreeSet;
 

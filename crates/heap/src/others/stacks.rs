@@ -1,6 +1,6 @@
-//! Which mappings are stacks of threads. In: a mapping, the one below it, and the threads. Out: whether it is one.
+//! Recognises the stacks of threads.
 //!
-//! A guard below is not enough: stacks of coroutines and the pages of allocators have one as well.
+//! A guard page below is not enough: stacks of coroutines and pages of allocators have one too.
 
 use crate::{Mapping, Memory, PAGE, PageState};
 
@@ -22,8 +22,8 @@ pub fn is_stack(memory: &dyn Memory, mapping: &Mapping, below: Option<&Mapping>)
     has_thread || thread_structure(memory, mapping).is_some()
 }
 
-/// The structure of a thread in the last page of a stack that glibc keeps after the thread's end. It proves itself: it points to itself
-/// twice. Only a resident page is read.
+/// The address of a thread's structure, in the last page of a stack that glibc keeps after the thread's end. It is recognised because it
+/// contains its own address twice. Only a resident page is read.
 pub fn thread_structure(memory: &dyn Memory, mapping: &Mapping) -> Option<u64> {
     const FIELDS: u64 = 64;
     let from = mapping.to.checked_sub(PAGE).filter(|from| *from >= mapping.from + 3 * PAGE)?;

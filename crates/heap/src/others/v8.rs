@@ -1,5 +1,5 @@
-//! V8: its heap has pieces at multiples of 256 KiB. A piece begins with its length. Later in its header are the begin
-//! and the end of its objects.
+//! Recognises V8's heap. It has pieces at multiples of 256 KiB. A piece begins with its length. Later in its header are the begin and the
+//! end of its objects.
 
 use super::{RuntimeHeap, Sight};
 use crate::Mapping;

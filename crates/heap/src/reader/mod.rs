@@ -1,12 +1,11 @@
-//! Reads other processes in a child, within limits. We do not control the memory of another process: it may look like a
-//! heap that takes gigabytes to read, and reading a page of it may never end. So a reading may take at most a given
-//! time and a given amount of memory. If it would take more, this is an error.
+//! Reads other processes in a child, within limits. The memory of another process is not under our control: it may look like a heap that
+//! takes gigabytes to read, and reading a page of it may never end. So a reading has a limit on time and on memory. Beyond these, it is an
+//! error.
 //!
-//! The child is this program again. It has no rights: the command opens what it reads. It reads one process of a user
-//! after the other, so that facts about files that many processes map are kept, and nothing that a process of one user
-//! does to it reaches the readings of another user's. A child that is late, or has no memory left, is killed, and a new
-//! child gets the next request. If a killed child does not end because it waits in the kernel, it is left behind:
-//! nothing waits for it.
+//! The child is this program again. It has no rights: the command opens the files that the child reads. One child reads several processes
+//! of the same user, one after the other, so that it reads facts about shared files only once. Processes of another user are read by a new
+//! child, so that no user's process can affect the readings of another user's. A child that takes too long or has no memory left is killed,
+//! and a new child gets the next request. A killed child may not end, because it waits in the kernel. Then nothing waits for it.
 
 mod crowd;
 mod request;
@@ -106,7 +105,7 @@ impl Reader {
     /// The child's answer. A child that has exceeded a limit is dropped.
     fn answer(&mut self, request: &ReadRequest) -> Result<ReaderReply, Cost> {
         let about = request.about();
-        // Of several processes only numbers are read, of which no user's can harm the child.
+        // A request about several processes reads only numbers, and no process can harm the child by these.
         let user = match about.pids[..] {
             _ if about.is_stopped => self.user,
             [pid] => user_of(pid),
@@ -114,7 +113,7 @@ impl Reader {
         };
         let mut child = match self.child.take().filter(|_| self.user == user) {
             Some(child) => child,
-            // To start a child takes too long while a thread waits, and the new one has nothing open.
+            // A thread is stopped meanwhile: starting a child takes too long, and a new child has no files open.
             None if about.is_stopped => return Err(Cost::Ended("has ended before".into())),
             None => HeldChild::start(self.memory)?,
         };
@@ -131,12 +130,13 @@ impl Reader {
     }
 }
 
-/// The user of a process. The owner of its folder in `/proc` can be root for a process that may not be looked at.
+/// The real user ID of a process. It comes from `/proc/PID/status`: the owner of the folder can be root if the process may not be
+/// inspected.
 pub fn user_of(pid: u32) -> Option<u32> {
     allocanary_process::status(pid).ok()?.users.map(|[real, ..]| real)
 }
 
-/// Reads in this process.
+/// Reads in this process, without a child.
 fn read_here(request: &ReadRequest) -> Result<Reading, ProcessTrouble> {
     let mut reading = match &request.of {
         ReadingSource::Process { pid, stopped, shares } => {

@@ -1,4 +1,4 @@
-//! The child's side. In: requests, a line each. Out: answers, a line each, until the input ends.
+//! The child's side: reads one request a line, and writes one answer a line, until the input ends.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,8 +22,8 @@ pub fn serves(mut arguments: impl Iterator<Item = std::ffi::OsString>) -> Option
     arguments.next()?.to_str()?.parse().ok()
 }
 
-/// Serves requests until the command closes the connection. Before, the limits are set, and the rights given up. `other`
-/// answers the requests that only this program understands. Returns the exit code.
+/// Serves requests until the command closes the connection. First sets the limits and gives up its rights. `other` answers the requests
+/// that only this program understands. Returns the exit code.
 pub fn serve(memory: u64, other: impl FnMut(&str) -> String) -> u8 {
     limits::limit_memory(memory);
     let may_keep_rights = std::env::var_os(confine::ALLOW).is_some_and(|value| value == "1");
@@ -73,7 +73,7 @@ fn answer(request: &ReadRequest, other: &mut impl FnMut(&str) -> String) -> Read
             Err(trouble) => ReaderReply::Trouble((&trouble).into()),
         },
     };
-    // A panic, which is a bug of ours, costs only one reading.
+    // A panic is a bug in allocanary. It must cost only one reading.
     catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
         let error = std::io::Error::other(format!("a mistake in allocanary: {}", text.unwrap_or("it panicked")));
