@@ -1,5 +1,4 @@
-//! A file that is read in blocks. In: a file, and many small reads that are close to each other, such as the names of symbols. Out: the
-//! same bytes, with few system calls.
+//! Reads a file in blocks, so that many small reads close to each other, such as the names of symbols, need few system calls.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -10,8 +9,8 @@ use std::os::unix::fs::FileExt;
 use crate::file::Opened;
 
 const BLOCK: u64 = 1 << 16;
-/// The number of blocks that are kept: 16 MiB. The reason is that the names of symbols are in no order. When only the last block was
-/// kept, each name needed a read of 64 KiB, and the 70,000 names of a file of 99 MB took 0.3 s.
+/// The number of blocks that are kept: 16 MiB. The names of symbols are in no order. When only the last block was kept, each name needed a
+/// read of 64 KiB, and the 70,000 names of a file of 99 MB took 0.3 s.
 const KEPT: usize = 256;
 
 /// A file, with the blocks of it that were read.

@@ -1,5 +1,5 @@
-//! The command's side: what the child may have. In: a wish of the child, which may be in the hands of a hostile process.
-//! Out: a descriptor or a text, of the processes only that the command has asked it about.
+//! The command's side: it opens what the child asks for, and returns a descriptor or a text. A hostile process may control the child. So
+//! the child gets only what belongs to the processes that the command's request is about.
 
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
@@ -16,15 +16,15 @@ use crate::here::{given, here};
 use crate::stopped::Held;
 use crate::what::{BrokerReply, BrokerRequest, ProcFile};
 
-/// What a request is about: the child may ask for what belongs to it.
+/// The subject of a request. The child may ask only for things that belong to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestSubject {
     /// Processes.
     pub pids: Vec<u32>,
     /// A core file.
     pub core: Option<PathBuf>,
-    /// Whether a thread of the process is stopped, or is about to be. Nothing but the mappings may be asked for: a file
-    /// system may not answer, and nothing may take long.
+    /// Whether a thread of the process is stopped or may be stopped soon. The child may then ask only for the mappings: a file system may
+    /// not answer, and nothing may take long.
     pub is_stopped: bool,
 }
 
@@ -40,20 +40,20 @@ impl RequestSubject {
     }
 }
 
-/// What a child may ask for.
+/// Decides what a child may ask for.
 #[derive(Clone, Debug, Default)]
 pub struct Broker(RequestSubject);
 
-/// The most wishes of one request. A process with 65,000 mapped files needs as many.
+/// The most things that a child may ask for during one request. A process with 65,000 mapped files needs about as many.
 pub(crate) const MOST: u32 = 200_000;
 
 impl Broker {
-    /// A child that is asked about this.
+    /// For a child that has a request with this subject.
     pub fn of(about: &RequestSubject) -> Broker {
         Broker(about.clone())
     }
 
-    /// Carries out a wish.
+    /// Answers what the child asks for, if the child may have it.
     pub(crate) fn give(&self, wish: &str, held: &mut Held) -> io::Result<BrokerReply> {
         let what: BrokerRequest = serde_json::from_str(wish).map_err(io::Error::other)?;
         let RequestSubject { pids, core, is_stopped } = &self.0;
@@ -75,7 +75,7 @@ impl Broker {
     }
 }
 
-/// Sends what was given, or why it was not.
+/// Sends the reply to the child: what it asked for, or the error.
 pub(crate) fn send(socket: &UnixStream, given: io::Result<BrokerReply>) -> io::Result<()> {
     let (reply, file) = match given {
         Ok(given) => (Reply { stamp: given.stamp, text: given.text, error: None }, given.file),

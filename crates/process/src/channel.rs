@@ -1,7 +1,7 @@
-//! The child's side of the connection. In: lines of the command, some with a descriptor. Out: lines of the child.
+//! The child's side of the connection with the command. Both send lines of text, and a line of the command can come with a descriptor.
 //!
-//! The child's standard input is a socket, because descriptors come by it. A line that begins with [`WISH`] asks the
-//! command for something; the line that the command writes next is what it gives.
+//! The child's standard input is a socket, because descriptors can come only through a socket. When the child writes a line that begins
+//! with [`WISH`], it asks the command for something. The next line of the command is the reply.
 
 use std::fs::File;
 use std::io::{self, IoSliceMut, Write, stdin, stdout};
@@ -13,21 +13,21 @@ use serde::{Deserialize, Serialize};
 use crate::file::Stamp;
 use crate::what::{BrokerReply, BrokerRequest};
 
-/// What a line of the child begins with that is no answer.
+/// The first character of a line by which the child asks for something. Other lines are answers.
 pub(crate) const WISH: char = '?';
 
-/// What the command writes for a wish. A descriptor comes with the line.
+/// The command's reply when the child asks for something. The descriptor comes with the line.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Reply {
-    /// Why it was not given: the number of the kernel's error, and its text.
+    /// The reason if there is no descriptor and no text: the number of the kernel's error, and its text.
     pub error: Option<(Option<i32>, String)>,
-    /// What the file system said.
+    /// The attributes of the file.
     pub stamp: Option<Stamp>,
     /// A text.
     pub text: String,
 }
 
-/// The connection.
+/// The child's end of the connection.
 #[derive(Debug, Default)]
 pub struct Channel {
     /// Bytes after the last line.

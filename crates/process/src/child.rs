@@ -1,5 +1,5 @@
-//! The child, as the command uses it. In: a line, and the processes that it is about. Out: the line with the answer,
-//! within a time limit. Meanwhile the command gives the child what it asks for.
+//! The command's view of the child. It sends a line with a request, and waits for the line with the answer, within a time limit. Meanwhile
+//! it gives the child what this asks for.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -21,7 +21,7 @@ pub const WORD: &str = "--read-processes";
 #[derive(Debug)]
 pub struct HeldChild {
     child: process::Child,
-    /// Its standard input: requests, and what it asks for.
+    /// Its standard input: requests, and replies to what it asks for.
     input: UnixStream,
     /// What it may ask for now.
     broker: Broker,
@@ -34,7 +34,7 @@ pub struct HeldChild {
 const START: Duration = Duration::from_secs(10);
 /// The time in which a killed child ends, unless it waits in the kernel.
 const END: Duration = Duration::from_millis(500);
-/// The time in which the child must read what it has asked for.
+/// The time in which the child must read the reply to what it has asked for.
 const SEND: Duration = Duration::from_secs(5);
 /// The longest answer in bytes. The answer for a process with 65,000 mappings, each with a different name, has 10 MiB.
 const LONGEST: usize = 32 << 20;
@@ -56,7 +56,7 @@ impl HeldChild {
         input.set_write_timeout(Some(SEND)).map_err(failed)?;
         let command = command.stdin(OwnedFd::from(theirs)).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().map_err(failed)?;
-        // The command's end of the child's descriptors goes with it.
+        // `command` still has the child's end of the socket. This closes it here.
         command.stdin(Stdio::null());
         let output = child.stdout.take().ok_or_else(|| Cost::Ended("has no output".into()))?;
         let mut child = HeldChild { child, input, broker: Broker::default(), output, read: Vec::new() };
@@ -64,13 +64,13 @@ impl HeldChild {
         Ok(child)
     }
 
-    /// Its number.
+    /// The process ID of the child.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Returns the child's answer to a line. Meanwhile the child may ask for what the line is about. After an
-    /// error, it must not be called again. `time` and `memory` are only for the error.
+    /// Returns the child's answer to a line. Meanwhile the child may ask for things that belong to `about`. After an error, do not call
+    /// this again. `time` and `memory` are only for the error's text.
     pub fn ask(
         &mut self,
         line: &str,
@@ -88,13 +88,13 @@ impl HeldChild {
         }
     }
 
-    /// The next line that is no wish.
+    /// The next line that is an answer. Replies to the lines before it, by which the child asks for something.
     fn line(&mut self, until: Instant, time: Duration, memory: u64) -> Result<String, Cost> {
         let mut held = Held::default();
         for number in 1.. {
             let line = self.any_line(until, time, memory, &mut held)?;
             let Some(wish) = line.strip_prefix(WISH) else { return Ok(line) };
-            // A child in the hands of a hostile process may ask without end, or read nothing of what it is given.
+            // A hostile process may control the child: it may ask without end, or not read the replies.
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Err(Cost::Time(time));

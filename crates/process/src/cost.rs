@@ -1,4 +1,4 @@
-//! Why a process was not read: it would cost too much. In: limits. Out: a sentence.
+//! The errors for a process whose reading would cost too much, with their texts.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,9 +6,9 @@ use std::time::Duration;
 /// The limit that was exceeded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cost {
-    /// It took more than this time.
+    /// The reading took more than this time.
     Time(Duration),
-    /// It took more than this memory, in bytes.
+    /// The reading took more than this memory, in bytes.
     Memory(u64),
     /// The child could not give up its rights, and has read nothing.
     Rights,

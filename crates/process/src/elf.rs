@@ -1,5 +1,5 @@
-//! An ELF file that a process has mapped. In: an open file, which may be hostile. Out: its segments, its build-id, its
-//! sections and its symbols, within limits: a sparse file of 20 KiB on disk can say that its table of symbols has 3 GiB.
+//! Reads an ELF file that a process has mapped: its segments, build-id, sections and symbols. The file may be hostile, so there are limits:
+//! a sparse file of 20 KiB on disk can say that its table of symbols has 3 GiB.
 
 use std::os::unix::fs::FileExt;
 
@@ -21,12 +21,12 @@ const MOST_OF_NOTES: u64 = 1 << 20;
 const MOST_SECTIONS: u64 = 4 << 20;
 const PAGE: u64 = 4096;
 
-/// Which table of symbols.
+/// A table of symbols.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SymbolSection {
-    /// All symbols. A stripped file has none.
+    /// All symbols. A stripped file does not have this table.
     Full,
-    /// Those to which other files can bind.
+    /// The symbols to which other files can bind.
     Dynamic,
 }
 
@@ -35,15 +35,15 @@ pub enum SymbolSection {
 pub struct Symbol<'a> {
     /// Its name.
     pub name: &'a str,
-    /// Its address, as the file has it.
+    /// Its address as written in the file.
     pub address: u64,
     /// Its length in bytes; 0 if it is not known.
     pub bytes: u64,
     /// What it is.
     pub kind: SymbolKind,
-    /// Whether the file has it. Other files have the others.
+    /// Whether the symbol is defined in this file. If not, another file defines it.
     pub is_defined: bool,
-    /// Whether only its source file knows it.
+    /// Whether the symbol is visible only in its source file.
     pub is_local: bool,
 }
 
@@ -94,7 +94,7 @@ impl<'a, R: ReadRef<'a>> Elf<'a, R> {
         self.endian == Endianness::Little
     }
 
-    /// The segments that are loaded: address, place in the file, bytes in the file, bytes in memory.
+    /// The loaded segments, each as its address, its offset in the file, its bytes in the file, and its bytes in memory.
     pub fn loaded(&self) -> impl Iterator<Item = [u64; 4]> + '_ {
         let endian = self.endian;
         let of_type = move |segment: &&ProgramHeader64<Endianness>| segment.p_type(endian) == PT_LOAD;
@@ -109,18 +109,18 @@ impl<'a, R: ReadRef<'a>> Elf<'a, R> {
         tls.map_or(0, |segment| segment.p_memsz(self.endian))
     }
 
-    /// The page of the first segment's address.
+    /// The address of the first segment, rounded down to a page.
     pub fn lowest(&self) -> Option<u64> {
         self.loaded().map(|[address, ..]| address / PAGE * PAGE).min()
     }
 
-    /// The end of the last segment in memory, in whole pages.
+    /// The end of the last segment in memory, rounded up to a page.
     pub fn highest(&self) -> Option<u64> {
         let end = |[address, _, _, bytes]: [u64; 4]| address.checked_add(bytes)?.checked_next_multiple_of(PAGE);
         self.loaded().filter_map(end).max()
     }
 
-    /// The address of code at this place in the file. A page of the file can be in two segments.
+    /// The address of the code at this offset in the file. Two segments can contain the same page of the file: only executable ones count.
     pub fn code_at(&self, place: u64) -> Option<u64> {
         let endian = self.endian;
         let is_code = |segment: &&ProgramHeader64<Endianness>| {
@@ -134,7 +134,7 @@ impl<'a, R: ReadRef<'a>> Elf<'a, R> {
         })
     }
 
-    /// The identity of its build; empty if it has none.
+    /// The build-id; empty if the file has none.
     pub fn build_id(&self) -> Vec<u8> {
         let notes = self.segments.iter().filter(|segment| segment.p_type(self.endian) == PT_NOTE);
         let small = notes.filter(|segment| segment.p_filesz(self.endian) <= MOST_OF_NOTES);
@@ -150,8 +150,7 @@ impl<'a, R: ReadRef<'a>> Elf<'a, R> {
         small.filter_map(of).next().unwrap_or_default()
     }
 
-    /// The place, the bytes and the address of a section in the file. `None` if it has no such section, or is
-    /// compressed.
+    /// The section with this name. `None` if there is none.
     pub fn section(&self, name: &str) -> Option<ElfSection> {
         let (_, header) = self.sections.section_by_name(self.endian, name.as_bytes())?;
         let flags = header.sh_flags(self.endian);
@@ -169,8 +168,8 @@ impl<'a, R: ReadRef<'a>> Elf<'a, R> {
         Some((section, self.data.read_bytes_at(section.offset, section.bytes).ok()?))
     }
 
-    /// The whole bytes of a section, decompressed, and read past the cache: a large section would be in memory twice.
-    /// `None` if there is none, or if it cannot be read. The error is its length, if it has more bytes than this.
+    /// All bytes of a section, decompressed. They bypass the cache, since a large section would otherwise be in memory twice. `None` if
+    /// there is no such section, or it cannot be read. If it has more than `most` bytes, the error is their number.
     pub fn whole(&self, opened: &Opened, name: &str, most: u64) -> Result<Option<Vec<u8>>, u64> {
         let Some((_, header)) = self.sections.section_by_name(self.endian, name.as_bytes()) else { return Ok(None) };
         if header.sh_type(self.endian) == elf::SHT_NOBITS {
@@ -245,7 +244,7 @@ pub struct ElfSection {
     pub offset: u64,
     /// Its length there in bytes.
     pub bytes: u64,
-    /// Its address, as the file has it.
+    /// Its address as written in the file.
     pub address: u64,
     /// Whether its bytes are compressed.
     pub is_compressed: bool,

@@ -1,10 +1,9 @@
-//! The one opener of files that a process names. In: a mapping, or a place below the process's root. Out: a descriptor of
-//! a regular file, the same one that the process has mapped.
+//! Opens the files that a process names: a mapping, or a path below the process's root. No other code opens these. The result is a
+//! descriptor of a regular file, the same file that the process has mapped.
 //!
-//! A process may name anything: a FIFO or a device, whose opening waits or has effects; a link to a file of root; a file
-//! that was put in the place of the mapped one. So the place is opened first (`O_PATH`), which has no effect, then
-//! compared, and only then opened for reading. Who reads the file uses `pread`: a file that is cut while it is mapped
-//! would end the reader by SIGBUS.
+//! A process may name anything: a FIFO or a device, whose opening waits or has effects; a link to a file of root; a file that has replaced
+//! the mapped one. So the path is first opened with `O_PATH`, which has no effect, then compared, and only then opened for reading. Use
+//! `pread` to read the file, not `mmap`: if a mapped file is truncated, SIGBUS would end the reader.
 
 use std::fs::File;
 use std::io;
@@ -19,12 +18,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::slow;
 
-/// A file with its present content. If the file is written to, its times change.
+/// Identifies a file with its present content. If the file is written to, its times change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Stamp {
     /// The device of its file system: major and minor number.
     pub device: (u32, u32),
-    /// Its number there.
+    /// The number of the file in its file system.
     pub inode: u64,
     /// Its length in bytes.
     pub bytes: u64,
@@ -40,9 +39,9 @@ pub struct Stamp {
 /// An open file of a process.
 #[derive(Debug)]
 pub struct Opened {
-    /// The descriptor. It is read by `pread` only.
+    /// The descriptor. Use only `pread` to read it.
     pub file: File,
-    /// What the file system said when it was opened.
+    /// The attributes of the file when it was opened.
     pub stamp: Stamp,
 }
 
@@ -63,9 +62,9 @@ pub(crate) fn below_root(pid: u32, path: &str) -> io::Result<Opened> {
     regular(pid, place_below(&root(pid)?, path)?)
 }
 
-/// Opens a file of this host that a trace or a core names. A trace has the paths of the dynamic loader, on which there are links: `/lib` is one
-/// on most systems, and so is `libjq.so.1`. Who made the trace could name the file behind a link as well, so nothing is gained by refusing
-/// it; only links of `/proc` into other processes are.
+/// Opens a file of this host that a trace or a core names. Links are followed, because a trace has the paths of the dynamic loader, and
+/// these have links: `/lib` is one on most systems, and so is `libjq.so.1`. Refusing links would gain nothing: whoever made the trace could
+/// name the target of a link directly. Only links of `/proc` into other processes are refused.
 pub fn named(path: &Path) -> io::Result<Opened> {
     let root = at("/", OFlags::DIRECTORY)?;
     let path = path.to_str().filter(|path| path.starts_with('/'));
@@ -73,18 +72,18 @@ pub fn named(path: &Path) -> io::Result<Opened> {
     regular(std::process::id(), followed(&root, path)?)
 }
 
-/// A place below a root, with the links on its path.
+/// Looks up a path below a root, and follows links on the path.
 fn followed(root: &OwnedFd, path: &str) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     match opened_below(root, path, flags, ResolveFlags::empty()) {
-        // Without that call only a path without links is safe: links of /proc lead into other processes.
+        // Without `openat2`, only a path without links is safe: links of /proc lead into other processes.
         Err(Errno::NOSYS | Errno::PERM) => walked(root, path.trim_start_matches('/')),
         done => done?,
     }
 }
 
-/// Opens the debug file of a build in a folder of this host. Distributions put links there. If it is not there, a debugger may have fetched
-/// it; nothing is fetched here.
+/// Opens the debug file of a build in a folder of this host. Distributions put links there. If it has none, a debugger may have downloaded
+/// the file before. This function downloads nothing.
 pub fn debug(folder: &Path, build_id: &[u8]) -> io::Result<Opened> {
     debug_in(folder, debuginfod().as_deref(), build_id)
 }
@@ -112,7 +111,7 @@ pub fn of_host(path: &Path) -> io::Result<Opened> {
     regular(std::process::id(), at(path, OFlags::empty())?)
 }
 
-/// The text of a link below the root of a process. `None` if there is a file in its place.
+/// The text of a link below the root of a process. `None` if the path is not a link.
 pub(crate) fn link_below_root(pid: u32, path: &str) -> io::Result<Option<String>> {
     // The link itself is not followed, but `/etc` may be one, within the root.
     let place = looked_up(&root(pid)?, path, ResolveFlags::empty())?;
@@ -135,8 +134,8 @@ fn by_range(pid: u32, from: u64, to: u64) -> io::Result<OwnedFd> {
     at(format!("/proc/{pid}/map_files/{from:x}-{to:x}"), OFlags::empty())
 }
 
-/// The same by its path below the process's root. Another file may have this name by now: it must have the number that
-/// the kernel shows for the mapping. The kernel writes paths without links.
+/// The file of a mapping, by its path below the process's root. Another file may have this path by now: its inode must be the one that the
+/// kernel shows for the mapping. The kernel writes paths without links.
 fn by_name(pid: u32, from: u64, to: u64) -> io::Result<OwnedFd> {
     let mapping = mapping(pid, from, to)?;
     let place = place_below(&root(pid)?, &mapping.name)?;
@@ -153,7 +152,7 @@ pub(crate) fn mapping(pid: u32, from: u64, to: u64) -> io::Result<Mapping> {
     line.map(Mapping::from).ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the mapping has ended"))
 }
 
-/// A place below a root, on a path without links.
+/// Looks up a path below a root. The path must have no links.
 fn place_below(root: &OwnedFd, path: &str) -> io::Result<OwnedFd> {
     looked_up(root, path, ResolveFlags::NO_SYMLINKS)
 }
@@ -165,11 +164,12 @@ fn looked_up(root: &OwnedFd, path: &str, more: ResolveFlags) -> io::Result<Owned
     }
 }
 
-/// A place below a root. The outer error is that of the call itself: Linux before 5.6, or a container, does not know it.
+/// Looks up a path below a root with `openat2`. The outer error is that of the call itself: Linux before 5.6, or a container, does not know
+/// the call.
 fn opened_below(root: &OwnedFd, path: &str, flags: OFlags, more: ResolveFlags) -> Result<io::Result<OwnedFd>, Errno> {
     let path = path.trim_start_matches('/');
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS | more;
-    // What the kernel has in its cache needs no answer of a file system.
+    // Tries the kernel's cache first, which needs no answer of a file system.
     match openat2(root, path, flags, Mode::empty(), resolve | ResolveFlags::CACHED) {
         Err(Errno::AGAIN | Errno::INVAL) => Ok(slow::looked_up(root, path, flags, resolve)),
         Err(error @ (Errno::NOSYS | Errno::PERM)) => Err(error),
@@ -177,7 +177,7 @@ fn opened_below(root: &OwnedFd, path: &str, flags: OFlags, more: ResolveFlags) -
     }
 }
 
-/// The same without `openat2`, a part at a time.
+/// Looks up a path without `openat2`, one component at a time.
 fn walked(root: &OwnedFd, path: &str) -> io::Result<OwnedFd> {
     let mut found = root.try_clone()?;
     let mut parts = path.split('/').filter(|part| !part.is_empty()).peekable();
@@ -192,7 +192,7 @@ fn walked(root: &OwnedFd, path: &str) -> io::Result<OwnedFd> {
     Ok(found)
 }
 
-/// What the file system knows of a place. A file system that does not answer is not asked.
+/// The attributes of a file. A file system that does not answer is not asked: `STATX_DONT_SYNC` uses what the kernel knows.
 fn stamp(pid: u32, place: impl AsFd) -> io::Result<Stamp> {
     let found = of(place)?;
     Ok(Stamp {
@@ -210,7 +210,7 @@ fn of(place: impl AsFd) -> io::Result<rustix::fs::Statx> {
     Ok(statx(place, c"", flags, StatxFlags::BASIC_STATS)?)
 }
 
-/// Opens the file at a place for reading, if it is a regular file. The process may have mounted its file system.
+/// Opens a file for reading, if it is a regular file. The process may have mounted its file system.
 fn regular(pid: u32, place: OwnedFd) -> io::Result<Opened> {
     let mode = of(&place)?.stx_mode;
     if rustix::fs::FileType::from_raw_mode(mode.into()) != rustix::fs::FileType::RegularFile {
@@ -221,7 +221,7 @@ fn regular(pid: u32, place: OwnedFd) -> io::Result<Opened> {
     Ok(Opened { file, stamp })
 }
 
-/// Opens a place for reading. A lease of another process must not make this wait.
+/// Opens a file for reading. With `O_NONBLOCK`, another process's lease does not make this wait.
 fn reopened(place: &OwnedFd) -> io::Result<File> {
     let path = format!("/proc/self/fd/{}", place.as_raw_fd());
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -229,13 +229,13 @@ fn reopened(place: &OwnedFd) -> io::Result<File> {
 }
 
 impl Opened {
-    /// A file of this process's own, such as a test's, or one that the user has named.
+    /// A file that this process has opened itself, for example one that the user has named.
     pub fn of(file: File) -> io::Result<Opened> {
         let stamp = stamp(std::process::id(), &file)?;
         Ok(Opened { file, stamp })
     }
 
-    /// The beginning of the file: at most so many bytes.
+    /// The first bytes of the file, at most `most`.
     pub fn head(&self, most: usize) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; most.min(usize::try_from(self.stamp.bytes).unwrap_or(most))];
         let mut filled = 0;

@@ -1,5 +1,5 @@
-//! The files of one process, each opened once. In: mappings. Out: open files. While the process is stopped, only those
-//! that are open already, on file systems that answer at once.
+//! Opens the mapped files of one process, each only once. While the process is stopped, only files that are already open are used, and only
+//! on file systems that answer at once.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -13,30 +13,30 @@ use crate::what::BrokerRequest;
 /// The most files of one process that are kept open.
 const MOST: usize = 512;
 
-/// The addresses of a mapping, and the number of its file.
+/// The addresses of a mapping, and the inode of its file.
 type Key = (u64, u64, u64);
 
 /// The files of a process.
 #[derive(Debug)]
 pub struct ProcessFiles {
     pid: u32,
-    /// Those that were asked for; `None` if they could not be opened.
+    /// The files that were requested; `None` for one that could not be opened.
     open: RefCell<BTreeMap<Key, Option<Rc<Opened>>>>,
     is_stopped: Cell<bool>,
 }
 
 impl ProcessFiles {
-    /// None is open yet.
+    /// For a process, with no file open yet.
     pub fn of(pid: u32) -> ProcessFiles {
         ProcessFiles { pid, open: RefCell::default(), is_stopped: Cell::new(false) }
     }
 
-    /// The process.
+    /// The process ID.
     pub fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// The file of a mapping with these addresses, whose file has this number.
+    /// The file of the mapping with these addresses and this inode.
     pub fn get(&self, from: u64, to: u64, inode: u64) -> io::Result<Rc<Opened>> {
         let key = (from, to, inode);
         let known = self.open.borrow().get(&key).cloned();

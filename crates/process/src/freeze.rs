@@ -1,5 +1,5 @@
-//! Stops all threads of a process while it is read, and then lets them continue, so that the process notices nothing.
-//! In: a process. Out: a value. The process is stopped as long as the value lives.
+//! Stops all threads of a process while it is read, and then lets them continue, so that the process notices nothing. The process is
+//! stopped as long as a [`Frozen`] exists.
 //!
 //! The kernel ends some waits of a stopped thread: `epoll_wait`, `semtimedop` and reads with a time-out return EINTR.
 //! Few programs expect this without a signal. So the thread makes such a call again when it continues. The time-out of
@@ -60,7 +60,7 @@ impl Frozen {
         Duration::from_millis(5) + Duration::from_millis(400).mul_f64(resident as f64 / (1_u64 << 30) as f64)
     }
 
-    /// Its threads.
+    /// The IDs of its threads.
     pub(crate) fn tids(&self) -> impl Iterator<Item = u32> {
         self.threads.keys().copied()
     }

@@ -1,5 +1,5 @@
-//! How everything that reads another process gets what it reads. In: a wish. Out: a descriptor, or a text. In the command
-//! it is opened at once; in the child without rights the command is asked for it.
+//! The functions by which all code gets data of another process: a descriptor, or a text. In the command they open it at once. In the child
+//! without rights they ask the command.
 
 use std::fs::File;
 use std::io;
@@ -13,15 +13,15 @@ use crate::file::{Opened, Stamp};
 use crate::here::here;
 use crate::what::{BrokerReply, BrokerRequest, HandedBack, HostFile, ProcFile, ProcessThread, ThreadWait};
 
-/// In the child: its connection to the command.
+/// The child's connection to the command; empty in the command.
 static COMMAND: OnceLock<&'static Mutex<Channel>> = OnceLock::new();
 
-/// From now on the command is asked for everything.
+/// From now on, [`get`] asks the command for everything.
 pub fn serve_by(channel: &'static Mutex<Channel>) {
     let _ = COMMAND.set(channel);
 }
 
-/// Opens or asks.
+/// Opens what is requested, or in a child asks the command for it.
 pub fn get(what: &BrokerRequest) -> io::Result<BrokerReply> {
     match COMMAND.get() {
         None => here(what),
@@ -49,7 +49,7 @@ pub fn text(pid: u32, name: ProcFile) -> io::Result<Vec<u8>> {
     allocanary_sys::sys::read_whole_of(&mut open(pid, name)?)
 }
 
-/// What the kernel says of a process.
+/// The numbers in `/proc/PID/status`.
 pub fn status(pid: u32) -> io::Result<ProcStatus> {
     Ok(ProcStatus::parse(&text(pid, ProcFile::Status)?))
 }
@@ -64,12 +64,12 @@ pub fn threads(pid: u32) -> io::Result<Vec<ProcessThread>> {
     parsed(&get(&BrokerRequest::Threads(pid))?.text)
 }
 
-/// What the threads of a process are called, and where they wait.
+/// The names of a process's threads, and the system calls in which they wait.
 pub fn calls(pid: u32) -> io::Result<Vec<ThreadWait>> {
     parsed(&get(&BrokerRequest::Calls(pid))?.text)
 }
 
-/// What a process gave the kernel, and gets back later.
+/// The words that a process gave to the kernel and gets back later.
 pub fn handed_back(pid: u32) -> io::Result<HandedBack> {
     parsed(&get(&BrokerRequest::HandedBack(pid))?.text)
 }

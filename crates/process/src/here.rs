@@ -1,4 +1,4 @@
-//! Opens what is wished for with the rights of this process. In: a wish. Out: a descriptor, or a text.
+//! Opens what a request names, with the rights of this process. The reply is a descriptor or a text.
 
 use std::fs::{self, File};
 use std::io;
@@ -17,17 +17,17 @@ const DEBUG: &str = "/usr/lib/debug";
 /// The links from which jemalloc reads settings.
 pub(crate) const LINKS: [&str; 3] = ["/etc/je_malloc.conf", "/etc/malloc.conf", "/etc/_rjem_malloc.conf"];
 
-/// The words of epoll descriptors that are told, at least.
+/// After this many words, no further epoll descriptor is read.
 const MOST_WORDS: usize = 1 << 20;
 
-/// Opens it.
+/// Opens what the request names.
 pub(crate) fn here(what: &BrokerRequest) -> io::Result<BrokerReply> {
     match what {
-        // These are the process's numbers, also if its first thread has ended.
+        // `stat` has the numbers of the whole process, even if its first thread has ended.
         BrokerRequest::Proc(pid, name @ ProcFile::Stat) => of_kernel(&format!("/proc/{pid}/{name}")),
         BrokerRequest::Proc(pid, name) => of_kernel(&match living::number(*pid) {
             number if number == *pid => format!("/proc/{pid}/{name}"),
-            // Below the process: the number of a thread that ends meanwhile may become another process's.
+            // The path goes through the process: if the thread ends meanwhile, another process may get its number.
             number => format!("/proc/{pid}/task/{number}/{name}"),
         }),
         BrokerRequest::Kernel(HostFile::Stat) => of_kernel("/proc/stat"),
@@ -57,7 +57,7 @@ pub(crate) fn here(what: &BrokerRequest) -> io::Result<BrokerReply> {
     }
 }
 
-/// A program or library. A core may name anything, and what it names is no other file.
+/// Opens a program or library. A core may name any file, so only ELF files are opened.
 fn library(path: &std::path::Path) -> io::Result<Opened> {
     let opened = file::named(path)?;
     if opened.head(4)? != b"\x7fELF" {
@@ -102,7 +102,7 @@ fn calls(pid: u32) -> io::Result<Vec<ThreadWait>> {
     Ok(tids(pid)?.into_iter().map(one).collect())
 }
 
-/// The words are of all descriptors. A process without any, or that may not be looked at, has none.
+/// The words of all its descriptors and timers. It is empty for a process that has none or may not be inspected.
 fn handed_back(pid: u32) -> HandedBack {
     let mut found = HandedBack { timers: timer_data(&about(pid, "timers")), ..HandedBack::default() };
     let mut pipes: Vec<PathBuf> = Vec::new();
@@ -126,7 +126,7 @@ fn about(pid: u32, file: &str) -> Vec<u8> {
     read_whole(format!("/proc/{pid}/{file}")).unwrap_or_default()
 }
 
-/// `HOME/lib/server/libjvm.so` is mapped: opens `HOME/release`.
+/// Opens `HOME/release` of a Java runtime, whose mapping is of `HOME/lib/server/libjvm.so`.
 fn java_release(pid: u32, from: u64, to: u64) -> io::Result<Opened> {
     let mapping = file::mapping(pid, from, to)?;
     let home = std::path::Path::new(&mapping.name).ancestors().nth(3).ok_or(io::ErrorKind::NotFound)?;

@@ -1,13 +1,13 @@
 //! Internal to [allocanary](https://docs.rs/allocanary): this crate has no stable API, and any release may change it.
 //!
-//! Another process, and what it names, may be hostile. So rights and reading are apart:
+//! Reads other processes safely. A process and the files that it names may be hostile. So two processes share the work:
 //!
-//! 1. The command has the rights. It opens what belongs to the process ([`BrokerRequest`]), and parses nothing of it but the
-//!    kernel's own texts. There is one opener for files that a process names: [`mod@file`].
-//! 2. A child parses. It has no rights, and a filter of system calls without `open`, `execve`, `socket` or `kill`
-//!    ([`confine`]). It asks the command for each descriptor, by number and never by a path.
+//! 1. The command has the rights. It opens what belongs to the process ([`BrokerRequest`]), and parses only texts of the kernel. One module
+//!    opens the files that a process names: [`mod@file`].
+//! 2. A child parses. It has no rights, and a filter of system calls without `open`, `execve`, `socket` or `kill` ([`confine`]). It asks
+//!    the command for each descriptor, by the process ID and addresses, and never by a path of the process.
 //!
-//! The code that reads is the same in both: it calls [`get`], which opens here, or in a child asks the command.
+//! The code that reads is the same in both: it calls [`get`], which opens a file in the command, and asks the command in a child.
 
 // This crate returns numbers and texts. Only the command writes to a terminal.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]

@@ -1,4 +1,4 @@
-//! The limits that the child sets for itself. In: bytes and times. Out: calls of the kernel.
+//! The limits on memory and time that the child sets for itself.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Stops and changes a thread by the kernel's `ptrace`. In: a thread. Out: its stops, its registers, its signals. Only
-//! the thread of this process that seized the traced thread may make these calls.
+//! Stops and changes a thread of another process with the system call `ptrace`: its registers, its signals and its system calls. Only the
+//! thread of this process that seized the traced thread may make these calls.
 
 use std::io;
 

@@ -1,8 +1,7 @@
-//! File systems that may not answer: a server in user space (FUSE), or one in the network. In: a device. Out: whether
-//! what it has can be opened at once; a file that is opened within a time limit.
+//! Opens files on file systems that may not answer: servers in user space (FUSE) or in the network. Each open has a time limit.
 //!
-//! An open that such a file system does not answer waits in the kernel, and SIGKILL may not end it. So a child of its own
-//! opens the file. If it does not answer, it is left behind, and this file system is not tried again for a while.
+//! If such a file system does not answer, the open waits in the kernel, and even SIGKILL may not end it. So a separate child opens the
+//! file. If the child does not answer, this process no longer waits for it, and does not try the file system again for a while.
 
 use std::collections::BTreeMap;
 use std::ffi::CStr;
@@ -25,12 +24,12 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// How long a file system that did not answer is not tried again.
 const PAUSE: Duration = Duration::from_secs(60);
 
-/// The device numbers of quick file systems, and those that did not answer lately.
+/// For each device whether its file system is quick, and the devices that did not answer recently.
 #[derive(Default)]
 struct Known {
     quick: BTreeMap<(u32, u32), bool>,
     dead: BTreeMap<(u32, u32), Instant>,
-    /// Children that were left behind.
+    /// Children that did not answer and have not ended.
     left: Vec<i32>,
 }
 
@@ -40,8 +39,8 @@ fn known() -> std::sync::MutexGuard<'static, Known> {
     KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether a file system answers at once. It is looked for among the mounts of this process and of another one, which may
-/// be in a container.
+/// Whether a file system answers at once. Its type is taken from the mounts of this process and of process `pid`, which may be in a
+/// container.
 pub(crate) fn is_quick(pid: u32, device: (u32, u32)) -> bool {
     let mut known = known();
     let mounted_by = |who: &str| read_whole(format!("/proc/{who}/mountinfo")).unwrap_or_default();
@@ -51,11 +50,11 @@ pub(crate) fn is_quick(pid: u32, device: (u32, u32)) -> bool {
             known.quick.extend(of_memory().map(|device| (device, true)));
         }
     }
-    // What no mount shows, as a volume of btrfs, is opened in the slow way.
+    // A device that no mount shows, such as a volume of btrfs, counts as slow.
     *known.quick.entry(device).or_insert(false)
 }
 
-/// The device of files that `memfd_create` makes, and of shared memory without a file: no mount shows it.
+/// The device of files from `memfd_create` and of shared memory without a file, which no mount shows.
 fn of_memory() -> Option<(u32, u32)> {
     let file = rustix::fs::memfd_create("device", rustix::fs::MemfdFlags::CLOEXEC).ok()?;
     let device = rustix::fs::fstat(file).ok()?.st_dev;
@@ -73,10 +72,10 @@ fn mounts(text: &str) -> impl Iterator<Item = ((u32, u32), bool)> {
     })
 }
 
-/// Stands for the file system of a path that was looked up.
+/// Used in place of the device when a path is looked up, since its device is not yet known.
 const BY_NAME: (u32, u32) = (u32::MAX, 0);
 
-/// Opens a place for reading by a child that may be left behind.
+/// Opens a file for reading in a child. If the child does not answer in time, it is abandoned.
 pub(crate) fn reopened(place: &OwnedFd, device: (u32, u32)) -> io::Result<File> {
     let path = format!("/proc/self/fd/{FOLDER}");
     let flags = libc::O_RDONLY | libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC;
@@ -84,7 +83,7 @@ pub(crate) fn reopened(place: &OwnedFd, device: (u32, u32)) -> io::Result<File> 
     opened(place, &path, how, device).map(File::from)
 }
 
-/// Looks up a path by a child that may be left behind.
+/// Looks up a path in a child. If the child does not answer in time, it is abandoned.
 pub(crate) fn looked_up(root: &OwnedFd, path: &str, flags: OFlags, resolve: ResolveFlags) -> io::Result<OwnedFd> {
     let how = How { flags: flags.bits().into(), mode: 0, resolve: resolve.bits() };
     opened(root, path, how, BY_NAME)
@@ -134,12 +133,12 @@ fn opened(folder: &OwnedFd, path: &str, how: How, device: (u32, u32)) -> io::Res
     }
 }
 
-/// The descriptors of the child.
+/// The numbers of the child's descriptors.
 const SOCKET: i32 = 0;
 const FOLDER: i32 = 1;
 
-/// Opens the path, and sends the descriptor, or the number of the error. It keeps no other descriptor open: a child that
-/// is left behind must not keep who reads the command's output waiting.
+/// Opens the path, and sends the descriptor or the number of the error. It closes all other descriptors: an abandoned child would otherwise
+/// keep the command's output open, and its reader waiting.
 fn in_child(folder: i32, path: &CStr, how: &How, socket: i32) -> ! {
     // SAFETY: all of these functions may be called between a fork and the end of the child; nothing allocates. The
     // message and its parts live until it is sent.
@@ -176,7 +175,7 @@ fn in_child(folder: i32, path: &CStr, how: &How, socket: i32) -> ! {
     }
 }
 
-/// What the child has sent. `None` if it has not answered in time.
+/// The child's answer. `None` if it did not come in time.
 fn received(socket: &UnixStream) -> Option<io::Result<OwnedFd>> {
     use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
     socket.set_read_timeout(Some(PATIENCE)).ok()?;

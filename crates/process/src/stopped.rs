@@ -1,8 +1,8 @@
-//! A process that is stopped while it is read. In: a process. Out: a value; the process continues when it is dropped.
+//! Stops a process while it is read. The process continues when the value is dropped.
 //!
-//! Only the command traces a process, and it opens no file while the process is stopped. A reader that waits for a file
-//! system would otherwise keep the process stopped, and neither SIGKILL of the reader nor SIGCONT of the process would
-//! help. The command lets the process continue at the announced time, whatever the reader does.
+//! Only the command traces a process, and it opens no file while the process is stopped. If it waited for a file system, the process would
+//! stay stopped, and neither SIGKILL for the reader nor SIGCONT for the process would help. The command lets the process continue at the
+//! announced time, whatever the child does.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -19,9 +19,9 @@ pub(crate) const MORE: Duration = Duration::from_secs(1);
 /// A stopped process.
 #[derive(Debug)]
 pub enum StoppedProcess {
-    /// By this process.
+    /// This process has stopped it.
     Here(Frozen),
-    /// By the command, which this child has asked.
+    /// The command has stopped it, because this child has asked for it.
     Asked(u32),
 }
 
@@ -36,7 +36,7 @@ impl StoppedProcess {
             .map_err(|error| ProcessTrouble::of(pid, "stopping it", error))
     }
 
-    /// Lets it continue. The error says that it has continued before: what was read is not of one moment.
+    /// Lets the process continue. An error means that it has already continued, so the reading is not of one moment.
     pub fn go_on(self) -> Result<(), ProcessTrouble> {
         let StoppedProcess::Asked(pid) = self else { return Ok(()) };
         std::mem::forget(self);
@@ -45,7 +45,7 @@ impl StoppedProcess {
             .map_err(|error| ProcessTrouble::of(pid, "reading it while it was stopped", error))
     }
 
-    /// What its threads have in their registers.
+    /// The registers of its threads.
     pub fn registers(&self) -> Vec<ThreadRegisters> {
         match self {
             StoppedProcess::Here(frozen) => registers(frozen),
@@ -86,7 +86,7 @@ impl Held {
         }
     }
 
-    /// Carries out a wish about the stop. `None` if it is about something else.
+    /// Answers a request about the stop. `None` if the request is about something else.
     pub fn give(&mut self, what: &BrokerRequest) -> Option<io::Result<BrokerReply>> {
         self.let_go_if_late();
         Some(match what {

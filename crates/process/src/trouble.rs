@@ -1,4 +1,4 @@
-//! Why a process cannot be read. In: the system's error, and what was tried. Out: a sentence that says what is wanted.
+//! The errors of reading a process. Their texts say what is needed.
 
 use std::io;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ pub enum ProcessTrouble {
          (run as root), and a PID namespace that has it"
     )]
     Denied(u32),
-    /// It now runs another program than at the begin of the reading.
+    /// It has started another program during the reading.
     #[error("process {0}: it has started another program while it was read: try again")]
     Changed(u32),
     /// The time for reading it is over.
@@ -33,7 +33,7 @@ pub enum ProcessTrouble {
         /// The limit that was exceeded.
         cost: Cost,
     },
-    /// An error in the words of another process.
+    /// An error whose text comes from another process.
     #[error("{0}")]
     Told(String),
     /// A core file cannot be read.
@@ -57,7 +57,7 @@ pub enum ProcessTrouble {
 }
 
 impl ProcessTrouble {
-    /// Makes it from the system's error, and from what was tried.
+    /// Makes the error from the system's error, and from the step that failed.
     pub fn of(pid: u32, what: &'static str, error: io::Error) -> ProcessTrouble {
         match error.raw_os_error() {
             Some(libc::ENOENT | libc::ESRCH) => ProcessTrouble::Gone(pid),
@@ -67,10 +67,11 @@ impl ProcessTrouble {
         }
     }
 
-    /// Says what a process is that is there and has no memory. For the user, who has named it: callers distinguish [`ProcessTrouble::Gone`].
+    /// Explains a process that exists and has no memory, for a user who has named it. The result is no longer [`ProcessTrouble::Gone`],
+    /// which callers distinguish.
     pub fn explained(self) -> ProcessTrouble {
         let ProcessTrouble::Gone(pid) = self else { return self };
-        // Of each process that lives.
+        // This process lives: if /proc does not show it, /proc is missing.
         if Stat::of(std::process::id()).is_err() {
             return ProcessTrouble::Told(format!(
                 "process {pid}: wanted /proc, found none that has this command: mount it (mount -t proc proc /proc)"
@@ -81,7 +82,7 @@ impl ProcessTrouble {
     }
 }
 
-/// Why a process that is there has no memory, and what to do instead.
+/// Why a process that exists has no memory, and what to read instead.
 fn without_memory(stat: &Stat) -> Option<String> {
     let Stat { pid, parent, .. } = stat;
     if stat.is_of_kernel {

@@ -1,5 +1,5 @@
-//! What is opened or asked of the kernel about a process. The child that parses has no rights, and sends one of these to
-//! the command. Of a process none of them contains a path: what it names must not say which file is opened.
+//! The requests of the child, which has no rights, to the command. No request about a process contains a path: what a process names must
+//! not decide which file is opened.
 
 use std::fmt;
 use std::fs::File;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::file::Stamp;
 
-/// A wish.
+/// A request for something that the command can open or read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BrokerRequest {
     /// A file of the kernel about a process.
@@ -17,9 +17,9 @@ pub enum BrokerRequest {
     Link(u32),
     /// Its threads, each with its list of robust locks.
     Threads(u32),
-    /// What its threads are called, and the calls in which they wait.
+    /// The names of its threads, and the system calls in which they wait.
     Calls(u32),
-    /// The words that only the kernel has, and its pipes to itself.
+    /// The words that only the kernel has, and the number of its pipes to itself.
     HandedBack(u32),
     /// Its executable.
     Executable(u32),
@@ -31,17 +31,17 @@ pub enum BrokerRequest {
     Links(u32),
     /// The core file that the user has named.
     Core,
-    /// A program or library of this host that this core names.
+    /// The path of a program or library of this host, from the core file.
     Library(String),
-    /// The debug file of this host for a build.
+    /// The debug file on this host for a build-id.
     Debug(Vec<u8>),
     /// The time of boot, or how many processes have each page.
     Kernel(HostFile),
-    /// To stop it.
+    /// Stop the process.
     Stop(u32),
-    /// What its threads have in their registers, while it is stopped.
+    /// The registers of its threads, while it is stopped.
     Registers(u32),
-    /// To let it continue.
+    /// Let the process continue.
     Continue(u32),
 }
 
@@ -91,8 +91,7 @@ impl fmt::Display for ProcFile {
 }
 
 impl BrokerRequest {
-    /// Whether a file system has to answer. It may not do so for hours, and nothing may wait for that while a process is
-    /// stopped.
+    /// Whether a file system must answer the request. This may take hours, and nothing may wait for it while a process is stopped.
     pub(crate) fn touches_files(&self) -> bool {
         matches!(
             self,
@@ -105,7 +104,7 @@ impl BrokerRequest {
         )
     }
 
-    /// The process that it is about. `None` if it is about this host.
+    /// The process that the request is about. `None` if it is about this host.
     pub fn pid(&self) -> Option<u32> {
         match self {
             BrokerRequest::Proc(pid, _)
@@ -130,7 +129,7 @@ impl BrokerRequest {
 /// The registers of a thread of a stopped process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadRegisters {
-    /// Its number.
+    /// The thread ID.
     pub tid: u32,
     /// Its stack pointer.
     pub stack: u64,
@@ -141,16 +140,16 @@ pub struct ThreadRegisters {
 /// A thread of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessThread {
-    /// Its number.
+    /// The thread ID.
     pub tid: u32,
-    /// Where its list of robust locks begins. `None` if the kernel does not tell.
+    /// The address of its list of robust locks. `None` if the kernel does not give it.
     pub robust: Option<u64>,
 }
 
-/// What a thread is called, and where it waits.
+/// The name of a thread, and where it waits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadWait {
-    /// Its number.
+    /// The thread ID.
     pub tid: u32,
     /// Its name.
     pub name: String,
@@ -158,23 +157,23 @@ pub struct ThreadWait {
     pub call: String,
 }
 
-/// What a process gave the kernel, and gets back later. No memory of the process needs to have it.
+/// The words that a process gave to the kernel and gets back later. The process's memory may not contain them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HandedBack {
     /// The data of the descriptors that its epoll descriptors watch.
     pub epoll: Vec<u64>,
     /// The values of its timers.
     pub timers: Vec<u64>,
-    /// Pipes of which it has both ends. What is in them cannot be looked at.
+    /// The number of pipes of which it has both ends. Their content cannot be read.
     pub pipes: u64,
 }
 
-/// What was opened or asked for.
+/// The reply to a request.
 #[derive(Debug, Default)]
 pub struct BrokerReply {
     /// The descriptor.
     pub file: Option<File>,
-    /// What the file system said of it.
+    /// The attributes of the file.
     pub stamp: Option<Stamp>,
     /// A text: a path, or JSON.
     pub text: String,
