@@ -1,5 +1,4 @@
-//! Identifies the address space of this process. In: nothing. Out: a number. A forked child has another number; a child that shares
-//! memory has the same one.
+//! Gives the address space of this process a number. A forked child has another number. A child that shares memory has the same one.
 //!
 //! A process id is not enough: a child of `vfork`, or of `clone` with `CLONE_VM`, has another process id, but works on its parent's memory.
 //! The number is on a page that the kernel wipes in a fork's child (`MADV_WIPEONFORK`, Linux 4.14). A child that finds zero there takes the
@@ -16,7 +15,7 @@ const PAGE: usize = 4096;
 static WORD: AtomicPtr<AtomicU32> = AtomicPtr::new(null_mut());
 /// The last number that was given. A child has a copy, so its number is one that none of its parents had.
 static LAST: AtomicU32 = AtomicU32::new(0);
-/// Used if there is no page: process ids, for the life of the process.
+/// Stands for a missing page: then process IDs are the numbers, for the life of the process.
 static NO_WORD: AtomicU32 = AtomicU32::new(0);
 
 /// The number of this address space, never 0. Allocates nothing, takes no lock, and leaves `errno` as it is.
@@ -41,7 +40,7 @@ fn no_word() -> *mut AtomicU32 {
     (&raw const NO_WORD).cast_mut()
 }
 
-/// The word of all threads: the one that was made first, even if that is [`NO_WORD`].
+/// The word that all threads use: the one that was made first, even if that is [`NO_WORD`].
 #[cold]
 fn first_word() -> *mut AtomicU32 {
     let made = wiped_page();

@@ -1,5 +1,5 @@
-//! The available memory of this process. A workload that needs more would be killed, or make the whole machine swap.
-//! In: /proc/meminfo and the limits of the control groups. Out: the available bytes, and the limit that sets them.
+//! The available memory of this process, from /proc/meminfo and the limits of the control groups. A workload that needs more would be
+//! killed, or make the whole machine swap.
 
 use crate::cgroups::{ControlGroups, Controller, GroupFolder};
 use crate::nearest;
@@ -20,7 +20,7 @@ impl Available {
         Available::least(read_into("/proc/meminfo", &mut [0; 4096])?, ControlGroups::own(&mut [0; 4096]))
     }
 
-    /// The lowest of the machine's available memory, as `/proc/meminfo` has it, and of what is left under each group's limit.
+    /// The lowest of the machine's available memory (`/proc/meminfo`) and of what is left under each group's limit.
     fn least(meminfo: &[u8], groups: ControlGroups) -> Option<Available> {
         let machine = line_number(meminfo, b"MemAvailable:");
         let machine = machine.map(|kib| Available { bytes: kib * 1024, limit: "MemAvailable".into() });

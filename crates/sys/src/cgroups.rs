@@ -1,8 +1,8 @@
-//! The control groups of a process and their files. In: `/proc/<pid>/cgroup`, and the place where the hierarchies are
-//! mounted. Out: each group of a controller, from the process's own up to the root; numbers; the lowest limit.
+//! The control groups of a process and their files: each group of a controller, from the process's own up to the root, the numbers in its
+//! files, and the lowest limit.
 //!
-//! Version 1 (a hierarchy for each controller), version 2 (one for all) and hybrid hosts (both) are read alike. Nothing here
-//! allocates except [`GroupFolder::path`], because an allocator is sized by a quota before its first allocation.
+//! Version 1 (a hierarchy for each controller), version 2 (one for all) and hybrid hosts (both) are read in the same way. Nothing here
+//! allocates except [`GroupFolder::path`], because a quota sets the size of an allocator before its first allocation.
 
 use std::io::{Error, ErrorKind, Result};
 use std::iter::successors;
@@ -67,8 +67,8 @@ impl<'a> ControlGroups<'a> {
         ControlGroups { listed: listed.unwrap_or_default(), mount: MOUNT }
     }
 
-    /// The groups in which `controller` may limit the process: its own and each one above it, up to the root. If both
-    /// versions are in use, those of version 1 come first: a controller of version 1 is not in version 2.
+    /// The groups in which `controller` may limit the process: its own and each one above it, up to the root. If both versions are in use,
+    /// those of version 1 come first: a controller is in one version only.
     ///
     /// In a container the root of the mount may be the process's own group, while the path is the host's. Then the folders
     /// of the path do not exist, and the root has the container's limits.
@@ -89,8 +89,8 @@ impl<'a> ControlGroups<'a> {
         own(false).chain(own(true)).flat_map(|own| successors(Some(own), GroupFolder::parent))
     }
 
-    /// The lowest limit of `controller` up to the root; `None` if there is none. The limit's file is named `v2` or
-    /// `v1`, by version.
+    /// The lowest limit of `controller` up to the root; `None` if there is none. `v2` and `v1` are the names of the limit's file in each
+    /// version.
     pub fn least(self, controller: Controller, v2: &'static str, v1: &'static str) -> Option<GroupLimit<'a>> {
         let limit = |group: GroupFolder<'a>| {
             let file = if group.is_v2 { v2 } else { v1 };
@@ -186,7 +186,7 @@ impl<'a> GroupFolder<'a> {
     }
 
     fn read_below(&self, folder: &str, file: &str, text: &mut [u8]) -> Result<usize> {
-        // On the stack. A longer path is not read, but the groups above it are.
+        // The path is on the stack, not allocated. A longer path is not read, but the groups above it are.
         let mut path = [0; 1024];
         let mut length = 0;
         for part in self.parts(folder, file) {

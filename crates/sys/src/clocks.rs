@@ -1,4 +1,4 @@
-//! The kernel's clocks. In: nothing. Out: times that a change of the wall clock does not affect.
+//! The kernel's clocks that do not change with the wall clock.
 
 use std::time::Duration;
 

@@ -1,7 +1,6 @@
-//! The number of CPUs that this process may really use. In: the scheduler's affinity mask and the control groups'
-//! quotas. Out: the lower of the two, and any problem on the way.
+//! The number of CPUs that this process may really use: the lower of the scheduler's affinity mask and the control groups' quotas.
 //!
-//! Nothing here allocates: an allocator is sized by this number before its first allocation.
+//! Nothing here allocates: this number sets the size of an allocator before its first allocation.
 
 use std::io::ErrorKind;
 
@@ -54,7 +53,7 @@ impl Cpus {
         Cpus { affinity, quota_milli, trouble: None }
     }
 
-    /// The same, with a quota that could not be read.
+    /// These CPUs, with the reason why the quota could not be read.
     pub const fn with_trouble(self, trouble: Option<Trouble>) -> Cpus {
         Cpus { trouble, ..self }
     }

@@ -1,4 +1,4 @@
-//! Whether this machine's programs can load a file, by its first bytes. In: a path. Out: nothing, or what the file is instead.
+//! Checks by a file's first bytes whether this machine's programs can load it as a library. If not, the error says what it is.
 
 use std::fs::File;
 use std::io::Read;
@@ -7,7 +7,7 @@ use std::path::Path;
 /// The length of an ELF header up to and including the machine.
 const HEAD: usize = 20;
 
-/// Fails if a file is not an ELF file of this command's kind: it is of another architecture, or not a library.
+/// Fails if a file is not an ELF file, or is for another architecture than this command.
 pub fn check_loadable(path: &Path) -> Result<(), String> {
     let own = head(Path::new("/proc/self/exe"))?;
     check(&head(path)?, &own).map_err(|wrong| format!("{}: {wrong}", path.display()))

@@ -1,7 +1,7 @@
-//! FNV-1a, a hash that is the same in every build. In: bytes. Out: a number.
+//! FNV-1a, a hash that is the same in every build.
 //!
-//! The standard library's hasher may change between compilers, but rows and files of several builds are compared. FNV-1a
-//! does not resist attacks; nothing here needs that.
+//! The standard library's hasher may change between compilers, but the hashes of several builds are compared. FNV-1a does not resist
+//! attacks. Nothing here needs that.
 
 /// A hash of the bytes so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

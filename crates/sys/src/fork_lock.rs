@@ -1,5 +1,4 @@
-//! A lock that a forked child does not inherit. In: a value that several threads use in turn. Out: calls with the
-//! value, one at a time.
+//! A lock that a forked child does not inherit. Several threads use its value, one at a time.
 //!
 //! If another thread holds a `Mutex` while the process forks, the `Mutex` stays locked in the child for ever: the thread
 //! that would unlock it does not exist there. Allocators' statistics are read in such children too. A child of `vfork`

@@ -1,4 +1,4 @@
-//! A list of free numbers without a lock. In: numbers above 0 that are free. Out: each of them once.
+//! A list of free numbers above 0, without a lock. Each number is given out once.
 //!
 //! The owner of the numbered items also keeps, for each item, the next number in the list.
 

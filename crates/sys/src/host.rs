@@ -1,4 +1,4 @@
-//! The machine. In: /proc and /sys. Out: what of it affects memory.
+//! The properties of the machine that affect memory, from /proc and /sys.
 
 use std::fs;
 
@@ -14,9 +14,9 @@ pub struct Host {
     pub kernel: String,
     /// The CPU's model.
     pub cpu: String,
-    /// CPUs that are online.
+    /// The number of CPUs that are online.
     pub cores: u32,
-    /// CPUs on which this process may run.
+    /// The number of CPUs on which this process may run.
     pub affinity: u32,
     /// `available_parallelism` of std: the available CPUs. A container's quota counts, rounded down.
     pub parallelism: u32,

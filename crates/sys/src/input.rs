@@ -1,7 +1,6 @@
-//! Files that the user names, such as readings, reports of agents and studies, and this host's own. In: a path. Out: the whole file, if
-//! it is not too long.
+//! Reads whole files that the user names, such as readings, and reports of agents and studies. Files that are too long are refused.
 //!
-//! A file that the user names may be another user's: a copy of what an agent wrote, a link to a device, a file with a hole of terabytes.
+//! Such a file may come from another user: it may be a copy of what an agent wrote, a link to a device, or a file with a hole of terabytes.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -10,7 +9,7 @@ use std::path::Path;
 /// The longest file that is read, in bytes. The readings of a thousand processes are shorter.
 pub const MOST: u64 = 100 << 20;
 
-/// The text of a file. The error says if there is more than [`MOST`]. A pipe is waited for, as the shell's `<(...)` is one.
+/// The text of a file. An error if it is longer than [`MOST`]. Reads a pipe to its end, such as the shell's `<(...)`.
 pub fn text(path: &Path) -> io::Result<String> {
     String::from_utf8(bytes(path)?)
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "wanted UTF-8 text, found other bytes"))

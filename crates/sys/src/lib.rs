@@ -1,9 +1,9 @@
 //! Internal to [allocanary](https://docs.rs/allocanary): any release may change this crate.
 //!
-//! The Linux kernel's interface for the other crates: system calls, /proc, control groups, clocks, and the files that the user names or
-//! gets. Also what needs neither an allocator nor a thread: locks that survive a fork, free lists, random numbers.
+//! The Linux kernel's interface for the other crates: system calls, /proc, control groups, clocks, and files of the user. Also code that
+//! needs neither an allocator nor a thread: locks that survive a fork, free lists, random numbers.
 
-// Numbers and texts are returned; only the command writes to a terminal.
+// This crate returns numbers and texts. Only the command writes to a terminal.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 

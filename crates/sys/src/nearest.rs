@@ -1,21 +1,18 @@
-//! The memory limit that this process will reach first, and the memory in use under it. In: control groups. Out: two
-//! numbers of bytes.
+//! The memory limit that this process will reach first, and the memory in use under it, in bytes.
 //!
-//! The kernel kills for the memory of a whole group, and not for that of one process. So the count of this process's group
-//! is read, and that of each group above it. Pages of files do not count: the kernel reclaims them before it kills. Their
-//! count is in `memory.stat`, a long text, which is read only if more than half of the limit is in use. Nothing is
-//! allocated.
+//! The kernel kills because of the memory of a whole group, not of one process. So the counts of this process's group and of each group
+//! above it are read. Pages of files do not count: the kernel reclaims them before it kills. Their count is in `memory.stat`, a long text,
+//! which is read only if more than half of the limit is in use. Nothing is allocated.
 //!
-//! A missing file sets no limit: the root has no such file, and in a container the path may be the host's. Two cases are errors,
-//! and not "no limit": no group can be seen at all, or a file exists and cannot be read (the process has no file descriptors
-//! left).
+//! A missing file means no limit: the root has no such file, and in a container the path may be the host's. Two cases are errors: no group
+//! can be seen at all, or a file exists and cannot be read (the process has no file descriptors left).
 
 use std::io::{Error, ErrorKind, Result};
 
 use crate::cgroups::{ControlGroups, Controller, GroupFolder};
 use crate::sys::{first_number, line_number};
 
-/// A number from here on means "no limit": version 1 writes "no limit" as the largest number of whole pages.
+/// Numbers from here on mean "no limit": version 1 writes "no limit" as the largest number of whole pages.
 const NO_LIMIT: u64 = 1 << 60;
 
 /// Room for a group's `memory.stat`.
@@ -26,11 +23,11 @@ pub type StatisticsBuffer = [u8; 8192];
 pub struct Nearest {
     /// In bytes; at least 1.
     pub limit: u64,
-    /// In bytes. Pages of files are left out, unless less than half of the limit is in use.
+    /// In bytes, without pages of files. These are included if less than half of the limit is in use.
     pub used: u64,
 }
 
-/// The limit of which the largest share is in use, from the process's own group up to the root; `None` if no group has one.
+/// The limit with the largest share in use, from the process's own group up to the root; `None` if no group has a limit.
 pub fn nearest(groups: ControlGroups, text: &mut StatisticsBuffer) -> Result<Option<Nearest>> {
     let share = |of: &Nearest| u128::from(of.used) * (1 << 32) / u128::from(of.limit);
     let mut found: Option<Nearest> = None;

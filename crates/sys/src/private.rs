@@ -1,5 +1,5 @@
-//! All files that the command writes, and folders that only this user can read. In: paths. Out: new files of mode 0600, or 0644 if they
-//! are for all users, new folders of mode 0700, and whether an existing file or folder belongs to this user.
+//! Writes all files of the command, and checks whether existing files and folders belong to this user. New files have the mode 0600, or
+//! 0644 if they are for all users. New folders have the mode 0700.
 
 #![expect(clippy::disallowed_methods, reason = "this is the one writer")]
 
@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// The user as whom this process makes and opens files.
+/// The effective user ID: files that this process makes belong to this user.
 pub fn user() -> u32 {
     // SAFETY: takes nothing.
     unsafe { libc::geteuid() }
@@ -55,13 +55,13 @@ fn replace_with(path: &Path, bytes: &[u8], mode: u32) -> io::Result<File> {
     Ok(file)
 }
 
-/// Adds to the end of a file, a device, a pipe or a descriptor. Only this user can read a new file.
+/// Appends to a file, a device, a pipe or a descriptor. Only this user can read a new file.
 pub fn append(path: &Path, bytes: &[u8]) -> io::Result<()> {
     open_to_append(path, false, 0o600)?.write_all(bytes)
 }
 
-/// Opens a file, a device, a pipe or a descriptor, to add to its end, and `read` says whether to read it too. A new file has this mode. A
-/// link or a pipe of another user is an error.
+/// Opens a file, a device, a pipe or a descriptor to append to it, and to read it if `read`. A new file has this mode. A link or a pipe of
+/// another user is an error.
 pub fn open_to_append(path: &Path, read: bool, mode: u32) -> io::Result<File> {
     // Another user may put a link there at any time.
     let follow = if path.is_symlink() { 0 } else { libc::O_NOFOLLOW };
@@ -76,7 +76,7 @@ pub fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Whether a path is written to and not replaced: a device, a pipe, or a link to a device, a pipe or a descriptor. A link of another
+/// Whether a path must be written to and not replaced: a device, a pipe, or a link to a device, a pipe or a descriptor. A link of another
 /// user does not count. A pipe of another user is an error.
 fn is_stream(path: &Path) -> io::Result<bool> {
     let Ok(there) = fs::symlink_metadata(path) else { return Ok(false) };

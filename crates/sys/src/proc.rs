@@ -1,7 +1,7 @@
-//! The files of `/proc` about a process: each is parsed in one place. In: a text of the kernel. Out: its fields, in bytes.
+//! Parses the files of `/proc` about a process, each in one place. All sizes are in bytes.
 //!
-//! A parser takes a text. The functions that read open the file with the rights of this process. The child without
-//! rights may not open files: it gets the text from `allocanary_process`.
+//! A parser takes a text. The functions that read a file open it with the rights of this process. The child without rights may not open
+//! files, and gets the text from `allocanary_process`.
 
 pub mod files;
 pub mod handed_back;

@@ -1,7 +1,6 @@
-//! A small seeded random number generator (SplitMix64). In: a seed. Out: numbers that are the same on every machine and
-//! in every release.
+//! A small random number generator with a seed (SplitMix64). Its numbers are the same on every machine and in every release.
 //!
-//! We have our own, in twenty lines, because a workload's requests must not change with another crate's version.
+//! This is not a crate's generator, because a workload's requests must not change with another crate's version.
 
 /// SplitMix64, after Steele, Lea and Flood, "Fast splittable pseudorandom number generators" (2014).
 #[derive(Clone, Copy, Debug)]
@@ -13,7 +12,7 @@ impl Rng {
         Rng(seed)
     }
 
-    /// A generator for one part of a whole: no two parts have common draws.
+    /// A generator for one part of a whole: two parts have no draws in common.
     ///
     /// All generators go through the same cycle of 2^64 states, each from its own start. If two starts differ by a
     /// small multiple of the step, one generator repeats the draws of the other. So the start is a hash of seed and

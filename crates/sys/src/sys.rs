@@ -1,4 +1,4 @@
-//! System calls and files of the kernel, without allocation. In: nothing. Out: numbers and texts on the caller's stack.
+//! System calls, and files of the kernel, without allocation: numbers and texts are on the caller's stack.
 
 mod carried;
 mod children;
@@ -66,8 +66,8 @@ pub(crate) fn open(path: &CStr) -> std::io::Result<File> {
     Ok(unsafe { File::from_raw_fd(file) })
 }
 
-/// Reads the beginning of `path` into `buffer` with three bare system calls. Returns the number of bytes; 0 if it
-/// cannot be read. For code at the start of a process: std's functions touch 64 KiB more of the program's file.
+/// Reads the beginning of `path` into `buffer` with three system calls. Returns the number of bytes; 0 if it cannot be read. For code at
+/// the start of a process: std's functions load 64 KiB more of the program's file.
 #[inline]
 pub fn read_once(path: &CStr, buffer: &mut [u8]) -> usize {
     // SAFETY: the path ends in NUL, and the kernel writes at most the buffer's length into it.
@@ -87,15 +87,15 @@ pub fn line_number(text: &[u8], key: &[u8]) -> Option<u64> {
     text.split(|byte| *byte == b'\n').find_map(|line| first_number(line.strip_prefix(key)?))
 }
 
-/// The pages of this process that no file backs (RssAnon), by three system calls; 0 if they cannot be read. It takes a tenth of
-/// the time that `/proc/self/status` takes.
+/// The number of this process's resident pages without a file (RssAnon), read with three system calls; 0 if they cannot be read. This takes
+/// a tenth of the time of `/proc/self/status`.
 pub fn anonymous_pages() -> u64 {
     let mut text = [0; 128];
     let length = read_once(c"/proc/self/statm", &mut text);
     anonymous_of(&text[..length])
 }
 
-/// The second number of `statm`, resident pages, without the third, those of files and shared memory.
+/// The second number of `statm` (resident pages) minus the third (pages of files and shared memory).
 fn anonymous_of(statm: &[u8]) -> u64 {
     let mut numbers = statm.split(|byte| *byte == b' ').skip(1).map(|word| first_number(word).unwrap_or(0));
     let (resident, of_files) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
@@ -122,8 +122,8 @@ pub struct ResourceUsage {
     pub system_us: u64,
     /// Context switches, voluntary and not.
     pub switches: u64,
-    /// Most resident memory of one process, in bytes. Linux carries the high-water mark of the process that calls exec into
-    /// the new program. So for a child it is at least the memory that the fork copied from its parent.
+    /// The most resident memory of one process, in bytes. Linux keeps this maximum when a process calls exec. So for a child it is at least
+    /// the memory that the fork copied from its parent.
     pub most_rss: u64,
 }
 
@@ -157,9 +157,9 @@ pub fn affinity() -> u32 {
     affinity_of(0)
 }
 
-/// As [`affinity`], of another process; 0 is this one. Returns 1 if the mask cannot be read.
+/// As [`affinity`], for another process; 0 is this one. Returns 1 if the mask cannot be read.
 pub fn affinity_of(pid: u32) -> u32 {
-    // 8192 CPUs: more than any kernel is built for. A mask shorter than the kernel's would be EINVAL.
+    // Room for 8192 CPUs, more than any kernel is built for. With a mask shorter than the kernel's, the call fails (EINVAL).
     let mut mask = [0_u64; 128];
     // SAFETY: the kernel writes at most the size that we give, into memory that is ours.
     let written = unsafe { libc::syscall(libc::SYS_sched_getaffinity, pid, size_of_val(&mask), mask.as_mut_ptr()) };
@@ -174,8 +174,7 @@ pub fn affinity_of(pid: u32) -> u32 {
 pub fn allocate_blocks(file: &File, bytes: u64) -> std::io::Result<()> {
     use std::os::fd::AsRawFd;
     let length = libc::off_t::try_from(bytes).map_err(|_| std::io::ErrorKind::FileTooLarge)?;
-    // If a write exceeds the longest file that this process may write (`ulimit -f`), the kernel ends the process by a
-    // signal.
+    // A file longer than this process may write (`ulimit -f`) would make the kernel end the process by a signal.
     if bytes > longest_file() {
         return Err(std::io::Error::from_raw_os_error(libc::EFBIG));
     }
@@ -189,14 +188,14 @@ pub fn allocate_blocks(file: &File, bytes: u64) -> std::io::Result<()> {
     }
 }
 
-/// Whether files in `folder` are in memory: the folder is on a tmpfs.
+/// Whether `folder` is on a tmpfs, so that its files are in memory.
 pub fn is_memory(folder: &std::path::Path) -> bool {
     use std::os::unix::ffi::OsStrExt;
     let Ok(path) = std::ffi::CString::new(folder.as_os_str().as_bytes()) else { return false };
     let mut found = std::mem::MaybeUninit::<libc::statfs>::zeroed();
     // SAFETY: the path ends in a zero, the pointer is to a whole statfs, and all zeros are one.
     let (known, found) = unsafe { (libc::statfs(path.as_ptr(), found.as_mut_ptr()) == 0, found.assume_init()) };
-    // C libraries differ in the types' signs.
+    // The sign of this type differs between C libraries.
     known && found.f_type as u64 == libc::TMPFS_MAGIC as u64
 }
 
@@ -206,14 +205,14 @@ pub fn page_bytes() -> u64 {
     unsafe { libc::sysconf(libc::_SC_PAGESIZE) as u64 }
 }
 
-/// Asks the kernel to kill this process when the one that started it dies, so that no cell outlives its study.
+/// Asks the kernel to kill this process when its parent dies, so that no cell outlives its study.
 pub fn die_with_parent() {
     // SAFETY: sets one attribute of this process.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
 }
 
-/// A variable of the environment, for code that runs before `main` and must not allocate. `None` in a program that runs
-/// with more rights than its user (set-user-id), as in jemalloc.
+/// An environment variable, for code that runs before `main` and must not allocate. `None` in a program that runs with more rights than its
+/// user (set-user-id), as in jemalloc.
 ///
 /// # Safety
 ///
@@ -241,7 +240,7 @@ pub fn map_zeroed(length: usize) -> Option<std::ptr::NonNull<u8>> {
     if start == libc::MAP_FAILED { None } else { std::ptr::NonNull::new(start.cast()) }
 }
 
-/// Returns to the kernel the memory of [`map_zeroed`].
+/// Gives the memory of [`map_zeroed`] back to the kernel.
 ///
 /// # Safety
 ///

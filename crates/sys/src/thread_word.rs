@@ -1,12 +1,10 @@
-//! A word for each thread, in the thread's static block of memory. In: a symbol. Out: functions that read and write the
-//! word.
+//! Declares a word for each thread in the thread's static block of memory, and functions that read and write the word.
 //!
-//! `thread_local!` of a shared object calls `__tls_get_addr`, which may allocate; preloads and the trace's writer run inside
-//! `malloc`. The model "initial-exec" is two instructions, and is allowed for a library that is loaded at the program's start.
+//! `thread_local!` in a shared object calls `__tls_get_addr`, which may allocate. But preloads and the trace's writer run inside `malloc`.
+//! The model "initial-exec" needs only two instructions, and is allowed for a library that is loaded at the program's start.
 
-/// Declares a word of each thread, 0 at the thread's start: its symbol, and the functions that read and write the calling
-/// thread's copy as a pointer. A signal handler on the thread may call them at any time: one instruction reads or writes
-/// the word.
+/// Declares a word for each thread, which is 0 when the thread starts: its symbol, and functions that read and write the calling thread's
+/// word as a pointer. A signal handler on the thread may call them at any time: one instruction reads or writes the word.
 #[macro_export]
 macro_rules! thread_word {
     ($symbol:literal, $(#[$of_get:meta])* $get:ident, $(#[$of_set:meta])* $set:ident) => {

@@ -1,6 +1,6 @@
-//! Where the other files of `/proc` about a process are. In: a process, a file. Out: a path.
+//! The paths of those files of `/proc` about a process that this folder does not parse.
 //!
-//! What is parsed in this folder has no name here: who wants it calls its parser.
+//! Files that are parsed in this folder have no name here: call their parser.
 
 use std::fmt;
 

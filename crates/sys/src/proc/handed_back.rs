@@ -1,5 +1,5 @@
-//! Words that a program gave the kernel, which hands them back later: the data of epoll's descriptors and of timers. In: texts of the kernel.
-//! Out: the words.
+//! Words that a program gave to the kernel, which returns them later: the data of epoll's descriptors and of timers. They are read from
+//! texts of the kernel.
 
 /// The words of a file of `/proc/PID/fdinfo` of an epoll descriptor: one for each descriptor that it watches.
 pub fn epoll_data(text: &[u8]) -> Vec<u64> {
@@ -14,7 +14,7 @@ pub fn timer_data(text: &[u8]) -> Vec<u64> {
     lines.filter_map(|line| hexadecimal(line.split_once('/')?.1.trim())).collect()
 }
 
-/// A program can give a file of its own a name that is no UTF-8, but not what these files say of it.
+/// These lines contain no text that the program chooses, so they are UTF-8.
 fn lines(text: &[u8]) -> std::str::Lines<'_> {
     std::str::from_utf8(text).unwrap_or_default().lines()
 }

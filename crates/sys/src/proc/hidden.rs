@@ -1,5 +1,5 @@
-//! Whether the kernel hides the processes of other users from this one (mount option `hidepid` of `/proc`). In: this process's `mountinfo` and
-//! `status`. Out: the option, if it hides something.
+//! Finds out whether the kernel hides the processes of other users from this one (mount option `hidepid` of `/proc`), from this process's
+//! `mountinfo` and `status`.
 
 use std::io::Result;
 
@@ -9,7 +9,7 @@ use crate::sys::{first_number, read_whole};
 /// The bit of CAP_SYS_PTRACE, with which nothing is hidden.
 const SYS_PTRACE: u32 = 19;
 
-/// The option by which `/proc` hides processes from this process, such as `hidepid=invisible`. `None` if it hides none.
+/// The mount option by which `/proc` hides processes from this process, such as `hidepid=invisible`. `None` if it hides none.
 pub fn hides_by() -> Result<Option<String>> {
     Ok(option(&read_whole("/proc/self/mountinfo")?, &read_whole("/proc/self/status")?))
 }
@@ -22,13 +22,13 @@ fn option(mounts: &[u8], status: &[u8]) -> Option<String> {
     let value = |name: &str| options.split(',').find_map(|one| one.strip_prefix(name)?.strip_prefix('='));
     let how = value("hidepid").filter(|how| !matches!(*how, "0" | "off"))?;
     let may_trace = ProcStatus::parse(status).capabilities.is_some_and(|all| all >> SYS_PTRACE & 1 == 1);
-    // Members of the group see all, except where only what may be traced is seen.
+    // Members of the group see all processes, except with `ptraceable`: that option shows only processes that may be traced.
     let is_member = !matches!(how, "4" | "ptraceable")
         && value("gid").and_then(|gid| gid.parse().ok()).is_some_and(|gid: u64| groups(status).contains(&gid));
     (!may_trace && !is_member).then(|| format!("hidepid={how}"))
 }
 
-/// The groups of a process: that of its files, and the supplementary ones.
+/// The groups of a process: the one for access to files, and the supplementary ones.
 fn groups(status: &[u8]) -> Vec<u64> {
     let line = |name: &[u8]| status.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(name));
     let numbers = |text: &[u8]| text.split(u8::is_ascii_whitespace).filter_map(first_number).collect::<Vec<u64>>();

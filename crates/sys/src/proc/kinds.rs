@@ -1,5 +1,4 @@
-//! Sums `/proc/PID/smaps` up by the kind of mapping. In: a process, or the text in pieces, cut anywhere. Out: bytes by
-//! kind. Allocates nothing.
+//! Adds up `/proc/PID/smaps` by the kind of mapping. The text can come in pieces that are cut anywhere. Allocates nothing.
 //!
 //! Two kinds have no name. They are recognised by the mapping directly below them: a thread's stack by its guard, an
 //! inaccessible page; the bss by the writable data of its file. The kernel joins adjacent anonymous mappings, so heap
@@ -15,11 +14,11 @@ use super::smaps::MappingBytes;
 /// Resident bytes by kind of mapping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mappings {
-    /// Private mappings of files, and the data that follows them without a name (bss).
+    /// Private mappings of files, and the data without a name that follows them (bss).
     pub program: u64,
     /// Stacks.
     pub stacks: u64,
-    /// Other anonymous mappings, the break included.
+    /// Other anonymous mappings, including the break.
     pub heap: u64,
     /// The part of the heap that is in the break (`[heap]`).
     pub brk: u64,
@@ -85,8 +84,8 @@ impl Mappings {
         Ok(reader.end())
     }
 
-    /// The same from the text of `maps` and counts of another source: `count` returns those of the mapping that begins at an address.
-    /// This text does not have the marks of stacks.
+    /// The mappings in the text of `maps`, with counts from another source: `count` gets the begin of a mapping and returns its counts. The
+    /// text of `maps` does not have the marks of stacks.
     pub fn of(maps: &[u8], count: impl Fn(u64) -> MappingBytes) -> Mappings {
         let mut reader = Reader::default();
         for line in maps::lines(maps) {
@@ -111,7 +110,7 @@ impl Reader {
         }
     }
 
-    /// A mapping begins. One that grew while the kernel wrote the text can be there twice: the last one counts.
+    /// Begins a mapping. A mapping that grew while the kernel wrote the text can be there twice: the last one counts.
     fn begin(&mut self, header: &MapsEntry, counts: MappingBytes) {
         if self.now.is_some_and(|now| (now.start..now.end).contains(&header.from)) {
             self.now = None;
@@ -120,7 +119,7 @@ impl Reader {
         self.now = Some(self.begun(header, counts));
     }
 
-    /// The text is over.
+    /// Ends the text.
     fn end(mut self) -> Mappings {
         self.end_mapping();
         self.found
@@ -194,11 +193,11 @@ impl Reader {
     }
 }
 
-/// The largest page is 64 KiB.
+/// The longest guard: the largest page size, 64 KiB.
 const MOST_GUARD: u64 = 64 << 10;
-/// The default size of a thread's stack if `ulimit -s` was not changed.
+/// The longest stack without a mark: the default size of a thread's stack, if `ulimit -s` was not changed.
 const MOST_STACK: u64 = 8 << 20;
-/// Some ten of 1,900 libraries of Debian have more: sanitizers and graphics drivers.
+/// The longest bss of a library. About ten of 1,900 libraries of Debian have more: sanitizers and graphics drivers.
 const MOST_BSS: u64 = 1 << 20;
 
 #[cfg(test)]

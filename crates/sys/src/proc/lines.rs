@@ -1,9 +1,9 @@
-//! The lines of a file of `/proc`. In: a path, or a text in pieces that are cut anywhere. Out: its lines. Allocates nothing.
+//! Splits a file of `/proc`, or a text in pieces that are cut anywhere, into lines. Allocates nothing.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Result};
 
-/// A longer line is cut: a mapping's path comes last in it, and no number is that far behind.
+/// A longer line is truncated. This cuts only a mapping's path, which is the last word: no number is that far to the right.
 const LONGEST: usize = 128;
 
 /// The beginning of a line.
@@ -29,7 +29,7 @@ impl Lines {
         }
     }
 
-    /// The line is over.
+    /// Ends the line.
     pub(super) fn end(&mut self, mut each: impl FnMut(&[u8])) {
         each(&self.line[..std::mem::take(&mut self.length)]);
     }

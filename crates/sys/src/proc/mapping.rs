@@ -1,4 +1,4 @@
-//! The mappings of a process as values of their own. In: the text of `/proc/PID/maps`. Out: one value for each mapping.
+//! The mappings of a process as owned values, from the text of `/proc/PID/maps`.
 
 use super::maps::{MapsEntry, lines};
 
@@ -15,9 +15,9 @@ pub struct Mapping {
     pub writable: bool,
     /// Whether the process may execute it.
     pub executable: bool,
-    /// Whether other processes see what is written.
+    /// Whether writes to it are visible to other processes.
     pub shared: bool,
-    /// Where it begins in its file, in bytes.
+    /// Its offset in its file, in bytes.
     pub offset: u64,
     /// The file's number; 0 for memory without a file.
     pub inode: u64,
@@ -36,7 +36,7 @@ impl Mapping {
         (self.inode != 0 && self.name.starts_with('/')).then_some(&self.name)
     }
 
-    /// Whether its file is memory: of `memfd_create`, of shared memory, or of nothing at all. Others may have it mapped as well.
+    /// Whether its file is memory: from `memfd_create`, shared memory, or `/dev/zero`. Other processes may have it mapped too.
     pub fn is_memory_file(&self) -> bool {
         const BEGINNINGS: [&str; 4] = ["/memfd:", "/dev/shm/", "/dev/zero", "/SYSV"];
         self.inode != 0 && BEGINNINGS.iter().any(|begin| self.name.starts_with(begin))
@@ -47,15 +47,15 @@ impl Mapping {
         self.writable && self.is_anonymous()
     }
 
-    /// Whether it is private memory that has no file behind it, with whatever rights. Memory of an allocator is of this kind, also where
-    /// the program has taken rights of pages away.
+    /// Whether it is private memory without a file, with any rights. The memory of an allocator is of this kind, even where the program has
+    /// removed rights from pages.
     pub fn is_anonymous(&self) -> bool {
         !self.shared && self.inode == 0 && !self.name.starts_with("[v") && !self.name.starts_with("[stack")
     }
 }
 
-/// The mappings in the text of `/proc/PID/maps`, in its order, which is that of the addresses. One that grew while the kernel wrote the
-/// text can be there twice: lines that overlap are one mapping, as the last of them has it.
+/// The mappings in the text of `/proc/PID/maps`, in the order of their addresses. A mapping that grew while the kernel wrote the text can
+/// be there twice. So lines that overlap become one mapping, with the rights and the name of the last line.
 pub fn parse_maps(text: impl AsRef<[u8]>) -> Vec<Mapping> {
     let mut all: Vec<Mapping> = Vec::new();
     for mut mapping in lines(text.as_ref()).map(Mapping::from) {

@@ -1,5 +1,4 @@
-//! The lines of `/proc/PID/maps`, which are also the first lines of the mappings in `smaps`. In: bytes. Out: their fields. The parser
-//! allocates nothing.
+//! Parses the lines of `/proc/PID/maps`, which are also the first lines of the mappings in `smaps`. The parser allocates nothing.
 
 use std::io::Result;
 
@@ -15,8 +14,8 @@ pub fn own() -> Result<Vec<u8>> {
     read_whole("/proc/self/maps")
 }
 
-/// The mappings of a text, in its order: one that grew while the kernel wrote the text can be there twice ([`super::parse_maps`] joins
-/// those).
+/// The mappings in a text, in its order. A mapping that grew while the kernel wrote the text can be there twice: [`super::parse_maps`]
+/// joins these.
 pub fn lines(text: &[u8]) -> impl Iterator<Item = MapsEntry<'_>> {
     text.split(|byte| *byte == b'\n').filter_map(MapsEntry::of)
 }
@@ -34,9 +33,9 @@ pub struct MapsEntry<'a> {
     pub writable: bool,
     /// Whether the process may execute it.
     pub executable: bool,
-    /// Whether other processes see what is written.
+    /// Whether writes to it are visible to other processes.
     pub shared: bool,
-    /// Where it begins in its file, in bytes.
+    /// Its offset in its file, in bytes.
     pub offset: u64,
     /// The file's number; 0 for memory without a file.
     pub inode: u64,
@@ -45,8 +44,8 @@ pub struct MapsEntry<'a> {
 }
 
 impl<'a> MapsEntry<'a> {
-    /// The path of its file, to which the kernel adds ` (deleted)` if no file has that path any more. `None` for memory without a file: a
-    /// program can give it a name such as `[anon:/lib/x]`.
+    /// The path of its file. The kernel adds ` (deleted)` if no file has this path any more. `None` for memory without a file: a program
+    /// can give such memory a name like `[anon:/lib/x]`.
     pub fn file(&self) -> Option<&'a [u8]> {
         (self.inode != 0 && self.name.starts_with(b"/")).then_some(self.name)
     }

@@ -1,27 +1,27 @@
-//! The numbers of processes and threads. In: the folders of `/proc`. Out: numbers.
+//! Lists the IDs of processes and threads, from the folders of `/proc`.
 
 use std::fs;
 use std::io::Result;
 
 use crate::sys::read_whole;
 
-/// Every process that can be seen from here.
+/// The IDs of all processes that `/proc` shows.
 pub fn pids() -> Vec<u32> {
     numbers("/proc").unwrap_or_default()
 }
 
-/// The threads of a process.
+/// The thread IDs of a process.
 pub fn tids(pid: u32) -> Result<Vec<u32>> {
     numbers(&format!("/proc/{pid}/task"))
 }
 
-/// Whether a process has this number.
+/// Whether there is a process with this ID.
 pub fn exists(pid: u32) -> bool {
     fs::exists(format!("/proc/{pid}")).unwrap_or(false)
 }
 
-/// The processes that a process has started, and those that it has adopted. `None` if the kernel lists none (CONFIG_PROC_CHILDREN), or if the
-/// process has ended.
+/// The IDs of the children of a process, with those that it has adopted. `None` if the kernel has no such list (CONFIG_PROC_CHILDREN), or
+/// the process has ended.
 pub fn children(pid: u32) -> Option<Vec<u32>> {
     let tids = tids(pid).ok()?;
     let texts = tids.into_iter().filter_map(|tid| read_whole(format!("/proc/{pid}/task/{tid}/children")).ok());

@@ -1,4 +1,4 @@
-//! `/proc/PID/smaps` and `smaps_rollup`: what the kernel counts in each mapping, and in all. In: a text. Out: bytes. The parser of a line
+//! Parses `/proc/PID/smaps` and `smaps_rollup`: the kernel's counts for each mapping, and for the whole process. The parser of a line
 //! allocates nothing.
 
 use std::io::Result;
@@ -7,22 +7,22 @@ use super::lines;
 use super::maps::MapsEntry;
 use crate::sys::{first_number, read_whole};
 
-/// What the kernel counts in a mapping, or in all of a process, in bytes; `None` if it does not say it.
+/// The kernel's counts for a mapping, or for a whole process, in bytes; `None` if the text does not have the count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MappingBytes {
-    /// Resident.
+    /// Resident bytes.
     pub resident: Option<u64>,
     /// The share of the resident bytes: of a page that N processes have, each has one part in N.
     pub share: Option<u64>,
-    /// Resident, had by no other process, and as in the file.
+    /// Resident bytes that only this process has, unchanged from the file.
     pub private_clean: Option<u64>,
-    /// Resident, had by no other process, and written to.
+    /// Resident bytes that only this process has, and that were written to.
     pub private_dirty: Option<u64>,
-    /// Without a file, and in transparent huge pages.
+    /// Bytes without a file, in transparent huge pages.
     pub huge: Option<u64>,
-    /// Given back lazily (MADV_FREE): resident until the kernel needs them.
+    /// Bytes that were given back lazily (MADV_FREE): they are resident until the kernel needs them.
     pub lazy: Option<u64>,
-    /// In swap.
+    /// Bytes in swap.
     pub swapped: Option<u64>,
     /// Whether the kernel may give transparent huge pages to the mapping (from Linux 5.0 on).
     pub may_have_huge_pages: Option<bool>,
@@ -40,12 +40,12 @@ impl MappingBytes {
         counts
     }
 
-    /// Those of all mappings of this process. Allocates nothing.
+    /// The sums over all mappings of this process. Allocates nothing.
     pub fn own() -> Result<MappingBytes> {
         MappingBytes::read("/proc/self/smaps_rollup")
     }
 
-    /// Those of all mappings of a process.
+    /// The sums over all mappings of a process.
     pub fn of(pid: u32) -> Result<MappingBytes> {
         MappingBytes::read(&format!("/proc/{pid}/smaps_rollup"))
     }
@@ -61,7 +61,7 @@ impl MappingBytes {
         Some(self.private_clean?.saturating_add(self.private_dirty?))
     }
 
-    /// Takes a line, which is not the first one of a mapping.
+    /// Takes a line that is not the first one of a mapping.
     pub(super) fn take(&mut self, line: &[u8]) {
         let Some(colon) = line.iter().position(|byte| *byte == b':') else { return };
         let value = &line[colon + 1..];
@@ -89,7 +89,7 @@ pub fn read(pid: u32) -> Result<Vec<u8>> {
     read_whole(format!("/proc/{pid}/smaps"))
 }
 
-/// The mappings in a text of `smaps`. One that grew while the kernel wrote the text can be there twice: the last one counts.
+/// The mappings in a text of `smaps`. A mapping that grew while the kernel wrote the text can be there twice: the last one counts.
 pub fn parse(text: &[u8]) -> Vec<(MapsEntry<'_>, MappingBytes)> {
     let mut all: Vec<(MapsEntry<'_>, MappingBytes)> = Vec::new();
     for line in text.split(|byte| *byte == b'\n') {

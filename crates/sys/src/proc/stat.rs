@@ -1,20 +1,20 @@
-//! `/proc/PID/stat`, and the time of boot in `/proc/stat`. In: a text. Out: its fields; times in clock ticks.
+//! Parses `/proc/PID/stat`, and the time of boot in `/proc/stat`. Times are in clock ticks.
 
 use std::io::Result;
 use std::time::Duration;
 
 use crate::sys::{line_number, read_whole};
 
-/// A clock tick: the kernel counts in hundredths of a second for programs, whatever its own clock.
+/// A clock tick. For programs, the kernel counts in hundredths of a second, whatever its own clock is.
 pub const TICK: Duration = Duration::from_millis(10);
 
 /// The kernel's `PF_KTHREAD`, among the flags of a thread.
 const OF_KERNEL: u64 = 1 << 21;
 
-/// What the kernel says of a process or a thread.
+/// The kernel's numbers for a process or a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stat {
-    /// Its number.
+    /// The ID of the process or thread.
     pub pid: u32,
     /// Its name, which may have any bytes in it.
     pub name: String,
@@ -24,11 +24,11 @@ pub struct Stat {
     pub parent: u32,
     /// Page faults without a disk read.
     pub minor_faults: u64,
-    /// The same of its children that it has waited for.
+    /// Such faults of its children that it has waited for.
     pub minor_faults_of_children: u64,
     /// Page faults with a disk read.
     pub major_faults: u64,
-    /// The same of its children that it has waited for.
+    /// Such faults of its children that it has waited for.
     pub major_faults_of_children: u64,
     /// Processor time in the program, in ticks.
     pub user: u64,
@@ -46,9 +46,9 @@ pub struct Stat {
     pub is_of_kernel: bool,
     /// Bytes of address space; `None` if the text ends before.
     pub addresses: Option<u64>,
-    /// Where the code of its program begins; 0 or 1 for who may not know it.
+    /// The address of its program's code; 0 or 1 if the reader has no right to know it.
     pub code: u64,
-    /// Where its first stack begins; 0 or 1 for who may not know it.
+    /// The address of its first stack; 0 or 1 if the reader has no right to know it.
     pub stack: u64,
 }
 
@@ -83,17 +83,17 @@ impl Stat {
         })
     }
 
-    /// Of this process.
+    /// Reads the numbers of this process.
     pub fn own() -> Result<Stat> {
         Stat::read("/proc/self/stat")
     }
 
-    /// Of a process.
+    /// Reads the numbers of a process.
     pub fn of(pid: u32) -> Result<Stat> {
         Stat::read(&format!("/proc/{pid}/stat"))
     }
 
-    /// Of a thread of a process.
+    /// Reads the numbers of a thread.
     pub fn of_thread(pid: u32, tid: u32) -> Result<Stat> {
         Stat::read(&format!("/proc/{pid}/task/{tid}/stat"))
     }
@@ -102,24 +102,24 @@ impl Stat {
         Stat::parse(&read_whole(path)?).ok_or_else(|| std::io::ErrorKind::InvalidData.into())
     }
 
-    /// Whether it has ended, and is only not waited for yet.
+    /// Whether it has ended, and its parent has not waited for it yet.
     pub fn has_ended(&self) -> bool {
         matches!(self.state, 'Z' | 'X')
     }
 
-    /// Whether it is a process of the kernel's, or has ended: it has no memory.
+    /// Whether it has no memory: it is a process of the kernel, or has ended.
     pub fn is_bare(&self) -> bool {
         self.addresses == Some(0) || self.has_ended()
     }
 
-    /// Processor time of it and of its children that it has waited for, in ticks.
+    /// Its processor time with that of children that it has waited for, in ticks.
     pub fn cpu(&self) -> u64 {
         let all = [self.user, self.system, self.user_of_children, self.system_of_children];
         all.into_iter().fold(0, u64::saturating_add)
     }
 }
 
-/// So many ticks as a time.
+/// Converts ticks to a time.
 pub fn time(ticks: u64) -> Duration {
     Duration::from_millis(ticks.saturating_mul(TICK.as_millis() as u64))
 }

@@ -1,4 +1,4 @@
-//! `/proc/PID/status`, and that of a thread. In: its text. Out: its numbers, in bytes. `parse` and `own` allocate nothing.
+//! Parses `/proc/PID/status`, and the same file of a thread. Sizes are in bytes. `parse` and `own` allocate nothing.
 //!
 //! The text has the process's name in its first line, in which the kernel escapes line feeds. If a key is there twice, the last line counts.
 
@@ -8,8 +8,8 @@ use super::lines;
 use super::maps::hexadecimal;
 use crate::sys::first_number;
 
-/// What the kernel says of a process or a thread; `None` if it does not say it. A process that has ended and was not waited for has no
-/// memory, and neither has a thread of the kernel.
+/// The kernel's numbers for a process or a thread; `None` if the text does not have the number. Sizes are missing for a process that has
+/// ended and was not waited for, and for a thread of the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcStatus {
     /// What it does: `R` runs, `S` sleeps, `D` waits for a device, `T` and `t` are stopped, `Z` and `X` have ended.
@@ -18,11 +18,11 @@ pub struct ProcStatus {
     pub process: Option<u32>,
     /// The thread that traces it; 0 if none does.
     pub tracer: Option<u32>,
-    /// Its users: real, effective, saved, and that of its files.
+    /// Its user IDs: real, effective, saved, and the one for access to files.
     pub users: Option<[u32; 4]>,
-    /// Its effective capabilities, a bit each.
+    /// Its effective capabilities, one bit each.
     pub capabilities: Option<u64>,
-    /// Threads of the process.
+    /// The number of threads of the process.
     pub threads: Option<u64>,
     /// Bytes of address space.
     pub addresses: Option<u64>,
@@ -40,11 +40,12 @@ pub struct ProcStatus {
     pub swapped: Option<u64>,
     /// Bytes of reserved huge pages, which are resident and in no other number.
     pub reserved_huge: Option<u64>,
-    /// Whether the kernel may give it transparent huge pages (from Linux 5.0 on). It says nothing of memory for which it was advised.
+    /// Whether the kernel may give it transparent huge pages (from Linux 5.0 on). This does not include memory for which the process has
+    /// advised them.
     pub may_have_huge_pages: Option<bool>,
-    /// The signals that wait for the thread, a bit each: that of signal 1 is the lowest.
+    /// The pending signals of the thread, one bit each: signal 1 is the lowest bit.
     pub pending: Option<u64>,
-    /// The signals that wait for any thread of the process.
+    /// The pending signals for any thread of the process.
     pub pending_for_process: Option<u64>,
     /// The signals that it blocks.
     pub blocked: Option<u64>,
@@ -52,7 +53,7 @@ pub struct ProcStatus {
     pub ignored: Option<u64>,
     /// The signals for which it has a handler.
     pub caught: Option<u64>,
-    /// Its mode of seccomp: 1 is the strict mode, 2 has filters.
+    /// Its seccomp mode: 1 is the strict mode, 2 has filters.
     pub seccomp: Option<u32>,
     /// The number of these filters (from Linux 5.9 on).
     pub filters: Option<u32>,
@@ -68,17 +69,17 @@ impl ProcStatus {
         status
     }
 
-    /// Of this process.
+    /// Reads the numbers of this process.
     pub fn own() -> Result<ProcStatus> {
         ProcStatus::read("/proc/self/status")
     }
 
-    /// Of a process.
+    /// Reads the numbers of a process.
     pub fn of(pid: u32) -> Result<ProcStatus> {
         ProcStatus::read(&format!("/proc/{pid}/status"))
     }
 
-    /// Of a thread of a process.
+    /// Reads the numbers of a thread.
     pub fn of_thread(pid: u32, tid: u32) -> Result<ProcStatus> {
         ProcStatus::read(&format!("/proc/{pid}/task/{tid}/status"))
     }
@@ -89,7 +90,7 @@ impl ProcStatus {
         Ok(status)
     }
 
-    /// Resident bytes with reserved huge pages. `None` if it has no memory.
+    /// Resident bytes, including reserved huge pages. `None` if it has no memory.
     pub fn all_resident(&self) -> Option<u64> {
         Some(self.resident?.saturating_add(self.reserved_huge.unwrap_or(0)))
     }
@@ -132,7 +133,7 @@ impl ProcStatus {
     }
 }
 
-/// Four numbers.
+/// The first four numbers of the text.
 fn four(value: &[u8]) -> Option<[u32; 4]> {
     let mut words = value.split(u8::is_ascii_whitespace);
     let mut found = [0; 4];

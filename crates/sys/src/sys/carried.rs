@@ -1,7 +1,7 @@
-//! The resident memory that a child has before it calls exec. In: a word that parent and child share. Out: bytes.
+//! Records the most resident memory of a child before it calls exec, in a word that parent and child share.
 //!
-//! Linux carries the high-water mark of the process that calls exec into the new program: `ru_maxrss` of a program of 1.5 MiB is that of
-//! the child that the fork made. Only a value that is larger than the child's is the program's own.
+//! Linux keeps the maximum of resident memory when a process calls exec: the `ru_maxrss` of a program of 1.5 MiB is then that of the forked
+//! child. Only a value above the child's maximum comes from the program itself.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +15,7 @@ unsafe impl Send for Carried {}
 unsafe impl Sync for Carried {}
 
 impl Carried {
-    /// A page for it.
+    /// Maps the page of the word.
     pub fn new() -> std::io::Result<Carried> {
         let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
         // SAFETY: maps a new page, which nothing else knows.
@@ -31,8 +31,8 @@ impl Carried {
         unsafe { self.0.as_ref() }
     }
 
-    /// Writes down the most resident memory of the calling process. It makes only system calls and a store, so it may be called between
-    /// fork and exec.
+    /// Stores the most resident memory of the calling process. It makes only system calls and a store, so it may be called between fork and
+    /// exec.
     pub fn write(&self) {
         self.word().store(super::usage().most_rss, Ordering::Relaxed);
     }

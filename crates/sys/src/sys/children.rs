@@ -1,5 +1,4 @@
-//! Processes of a user's program: starting, ending and waiting for them. In: a command, process IDs. Out: statuses and
-//! the resources that were used.
+//! Starts and ends the processes of a user's program, and waits for them. Gives their exit statuses, and the resources that they used.
 //!
 //! A program may leave its process group, fork and exit. Its orphans become children of the nearest subreaper. A parent
 //! that is a subreaper can still find and end them.
@@ -50,8 +49,7 @@ pub fn prepare(
     Ok(carried)
 }
 
-/// Makes the calling process the first that the kernel kills when memory runs out. If this is not allowed, nothing
-/// changes.
+/// Makes the calling process the first that the kernel kills when memory runs out. If it has no right to do this, nothing changes.
 fn killed_first() {
     // SAFETY: opens a file by a constant path, writes four bytes from a constant, and closes it. Nothing is allocated.
     unsafe {
@@ -96,7 +94,7 @@ pub fn reap(pid: u32) -> std::io::Result<Option<(i32, ResourceUsage)>> {
     Ok(Some((status, ResourceUsage::of(&usage))))
 }
 
-/// Whether a child was stopped, since the last call, because it used the terminal from the background.
+/// Whether a child was stopped because it used the terminal from the background, since the last call.
 pub fn stopped_for_terminal(pid: u32) -> bool {
     matches!(stopped_by(pid), Some(libc::SIGTTIN | libc::SIGTTOU))
 }
@@ -122,7 +120,7 @@ fn stopped_by(pid: u32) -> Option<i32> {
 #[derive(Debug)]
 pub struct Watched {
     pid: u32,
-    /// A handle that becomes readable when it ends; on an old kernel there is none.
+    /// A descriptor that becomes readable when the child ends. An old kernel has none.
     handle: Option<OwnedFd>,
 }
 

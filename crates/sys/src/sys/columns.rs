@@ -1,9 +1,9 @@
-//! The width of a terminal. In: a file. Out: a number of columns.
+//! The width of a terminal, in columns.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// The columns of a terminal; `None` of a file, of a pipe, and of a terminal that does not know its size.
+/// The columns of a terminal; `None` for a file, a pipe, or a terminal that does not know its size.
 pub fn columns(terminal: impl AsFd) -> Option<u16> {
     let mut size = MaybeUninit::<libc::winsize>::zeroed();
     // SAFETY: `TIOCGWINSZ` writes a `winsize`, for which there is room, and all of whose bit patterns are valid.

@@ -1,5 +1,4 @@
-//! Transparent huge pages of a process, and how its parent can limit them. In: the kernel's switches, a process ID. Out: the huge pages
-//! that this host gives, and those that a process may get.
+//! Transparent huge pages: what this host gives, what a process may get, and how its parent can limit them.
 //!
 //! `prctl(PR_SET_THP_DISABLE)` survives fork and exec. So it reaches every program, static ones and those of Go too.
 
@@ -23,7 +22,7 @@ pub enum HugePages {
 }
 
 impl HugePages {
-    /// The limit of that name.
+    /// The limit with this name in settings.
     pub fn named(name: &str) -> Option<HugePages> {
         [HugePages::Never, HugePages::Advised].into_iter().find(|limit| limit.name() == name)
     }
@@ -36,8 +35,8 @@ impl HugePages {
         }
     }
 
-    /// Limits those of the calling process, and of the programs that it becomes and starts. A system call, and nothing else: it may
-    /// stand between fork and exec.
+    /// Limits the huge pages of the calling process, and of the programs that it becomes and starts. It makes one system call and nothing
+    /// else, so it may be called between fork and exec.
     pub fn limit(self) -> io::Result<()> {
         let [call, option, on, flags, ..] = self.system_call();
         // SAFETY: sets one attribute of this process.
@@ -72,7 +71,7 @@ impl HugePages {
     }
 }
 
-/// What the kernel gives to processes that are not limited.
+/// The huge pages that the kernel gives to processes without a limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HugePagePolicy {
     /// Huge pages in any memory.
@@ -82,7 +81,7 @@ pub struct HugePagePolicy {
 }
 
 impl HugePagePolicy {
-    /// What this host gives.
+    /// Reads what this host gives.
     pub fn here() -> HugePagePolicy {
         const FOLDER: &str = "/sys/kernel/mm/transparent_hugepage";
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
@@ -94,7 +93,7 @@ impl HugePagePolicy {
         HugePagePolicy::of(&read(&format!("{FOLDER}/enabled")), &sizes)
     }
 
-    /// By the switch for all sizes, and by the switches of each size, which Linux has from 6.8 on.
+    /// Computes it from the switch for all sizes, and from the switches of each size, which Linux has since 6.8.
     fn of(all: &str, sizes: &[String]) -> HugePagePolicy {
         let mode = |text: &str| -> String {
             let inside = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
@@ -111,15 +110,15 @@ impl HugePagePolicy {
     }
 }
 
-/// Whether the kernel may give huge pages to memory for which the process did not advise them, by the text of its `smaps`. `None` if
-/// the process has no such memory that is large enough, and before Linux 5.0.
+/// Whether the kernel may give huge pages to memory for which the process did not advise them, from the text of its `smaps`. `None` if the
+/// process has no such memory that is large enough, or before Linux 5.0.
 pub fn may_have_unadvised(smaps: &[u8]) -> Option<bool> {
     let all = smaps::parse(smaps).into_iter();
     let unadvised = all.filter(|(line, counts)| is_large_heap(line) && !counts.is_advised && !counts.is_refused);
     unadvised.filter_map(|(_, counts)| counts.may_have_huge_pages).reduce(|one, other| one || other)
 }
 
-/// Whether a mapping is of writable memory without a file, and so large that it contains a whole huge page at any alignment.
+/// Whether a mapping is writable memory without a file, and so large that it contains a whole huge page at any alignment.
 fn is_large_heap(line: &MapsEntry) -> bool {
     const LARGE: u64 = 4 << 20;
     let is_heap = line.readable && line.writable && !line.executable && !line.shared && line.inode == 0;

@@ -1,5 +1,4 @@
-//! Figures of this process's memory group: how many processes the kernel has killed there for memory, and the limit. In:
-//! the control group's files. Out: numbers.
+//! Figures of this process's memory group: how many processes the kernel has killed there because of memory, and the limit.
 
 use super::{line_number, read_into};
 use crate::cgroups::{ControlGroups, Controller, GroupFolder};

@@ -1,4 +1,4 @@
-//! Locks of files. In: an open file. Out: whether this process has the lock.
+//! Locks files for this process.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;

@@ -1,5 +1,5 @@
-//! Limits on the length of files (RLIMIT_FSIZE, `ulimit -f`). In: nothing, or work that writes. Out: the limit; the work,
-//! done without the signal by which the kernel ends a process that exceeds the limit.
+//! Limits on the length of files (RLIMIT_FSIZE, `ulimit -f`). The kernel ends a process that exceeds the limit by a signal. Functions here
+//! avoid this signal.
 
 use std::mem::MaybeUninit;
 
@@ -14,9 +14,9 @@ pub fn longest_file() -> u64 {
     }
 }
 
-/// Does work that writes inside of a user's program. The kernel would end the program by a signal if a file becomes too
-/// long (SIGXFSZ) or a pipe has no reader (SIGPIPE). Here the work only gets the error. A signal that was pending
-/// before stays pending. The error number is that of the work.
+/// Runs `work`, which writes to files, inside of a user's program. The kernel would end the program by a signal if a file becomes too long
+/// (SIGXFSZ) or a pipe has no reader (SIGPIPE). With this function, the work only gets an error. A signal that was pending before stays
+/// pending. The error number stays that of the work.
 ///
 /// Allocates nothing, and may be called in a signal handler.
 pub fn without_write_signals<R>(work: impl FnOnce() -> R) -> R {
@@ -57,8 +57,8 @@ pub fn without_write_signals<R>(work: impl FnOnce() -> R) -> R {
 
 extern "C" fn nothing(_: i32) {}
 
-/// From now on a write above the limit gives this process an error, and does not end it. Programs that it starts have the
-/// default action for the signal: an exec resets a caught signal, but would keep an ignored one.
+/// From now on, a write above the limit gives this process an error, and does not end it. Programs that it starts have the default action
+/// for the signal: an exec resets a caught signal, but would keep an ignored one.
 pub fn survive_long_files() {
     // SAFETY: all-zero bytes are a valid sigaction, and the handler does nothing.
     unsafe {

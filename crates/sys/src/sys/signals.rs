@@ -1,5 +1,4 @@
-//! Signals that are passed on to a program, immediately or by the caller. In: the process ID of a child. Out: the
-//! signals for it.
+//! Passes signals on to a child, immediately or when the caller does it.
 
 use std::mem::MaybeUninit;
 use std::os::unix::process::CommandExt;
@@ -9,12 +8,12 @@ use std::time::Duration;
 
 /// The process that gets the signals; 0 for none.
 static CHILD: AtomicI32 = AtomicI32::new(0);
-/// The held signals, and which of these the kernel has sent: a bit for each number.
+/// The held signals, and which of these the kernel has sent: one bit for each signal number.
 static HELD: AtomicU64 = AtomicU64::new(0);
 static BY_KERNEL: AtomicU64 = AtomicU64::new(0);
 
-/// If a program ends within this time after a SIGHUP or SIGQUIT, the signal ended it. Other programs read their settings again, or list
-/// their threads.
+/// If a program ends within this time after a SIGHUP or SIGQUIT, the signal counts as the cause. Later ends have other causes: many
+/// programs only read their settings again, or list their threads.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// The signals that end a program from outside.
@@ -28,7 +27,7 @@ const ENDING: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQU
 pub struct HeldSignals(libc::sigset_t);
 
 impl HeldSignals {
-    /// Blocks from now on. The program of `command` starts with the thread's present mask.
+    /// Blocks the signals from now on. The program of `command` starts with the thread's mask from before.
     pub fn around(command: &mut Command) -> HeldSignals {
         let mut ending = MaybeUninit::uninit();
         let mut before = MaybeUninit::uninit();
@@ -103,13 +102,13 @@ impl HeldSignal {
         Some(HeldSignal { signal: signal as i32, by_kernel })
     }
 
-    /// Whether it asks a program to end, and the program may take its time: SIGINT, SIGTERM.
+    /// Whether it asks a program to end in its own time: SIGINT, SIGTERM.
     pub fn asks_to_end(self) -> bool {
         asks_to_end(self.signal)
     }
 
-    /// Whether it ended a program that got it `before` its end. `by` is the signal by which the program ended, as the
-    /// kernel reports it.
+    /// Whether this signal ended a program that got it `before` its end. `by` is the signal by which the program ended, as the kernel
+    /// reports it.
     pub fn has_ended(self, before: Duration, by: Option<i32>) -> bool {
         by == Some(self.signal) || self.asks_to_end() || before <= GRACE
     }

@@ -1,4 +1,4 @@
-//! Whole files of `/proc`. In: a path. Out: the text.
+//! Reads whole files of `/proc`.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Result};
@@ -9,14 +9,13 @@ const PIECE: usize = 64 << 10;
 
 /// Reads a whole file of `/proc`, in large pieces.
 ///
-/// The kernel makes such a text anew for each piece, and continues at the end of the last mapping that it wrote. `std::fs::read` begins
-/// with pieces of 32 bytes: a mapping that grows between two pieces is then written twice. If there is room, the kernel fills at least a
-/// page.
+/// The kernel makes such a text anew for each read, and continues after the last mapping that it wrote. `std::fs::read` begins with reads
+/// of 32 bytes: a mapping that grows between two reads is then written twice. With enough room, the kernel writes at least a page at once.
 pub fn read_whole(path: impl AsRef<Path>) -> Result<Vec<u8>> {
     read_whole_of(&mut File::open(path)?)
 }
 
-/// As [`read_whole`], of an open file.
+/// As [`read_whole`], for an open file.
 pub fn read_whole_of(file: &mut File) -> Result<Vec<u8>> {
     let mut text = Vec::new();
     loop {
