@@ -1,16 +1,16 @@
-//! The live blocks of all heaps. In: the walks. Out: which block has an address.
+//! The live blocks of all heaps, with an index that finds the block at an address.
 //!
-//! An index leads from 256 bytes of addresses to the first block in them. It has three levels, as the page tables of the processor: only
-//! the stretches that have blocks take memory, 1.6 % of theirs.
+//! The index leads from each 256 bytes of addresses (a granule) to the first block in them. It has three levels, as the processor's page
+//! tables have: only ranges with blocks take memory, 1.6 % of their size.
 
 use allocanary_heap::{HeapBlock, Walk};
 
-/// Bits of an address: within a granule, a leaf (2 MiB), a table (1 GiB), and all.
+/// The number of address bits below a granule, a leaf (2 MiB) and a table (1 GiB), and of all addresses.
 const GRANULE: u32 = 8;
 const LEAF: u32 = 21;
 const TABLE: u32 = 30;
 const ALL: u32 = 47;
-/// Tags in the upper bits of a pointer are masked.
+/// The bits of an address. Upper bits of a pointer can have a tag, which is masked out.
 pub(crate) const ADDRESS: u64 = (1 << ALL) - 1;
 const IN_LEAF: usize = 1 << (LEAF - GRANULE);
 const IN_TABLE: usize = 1 << (TABLE - LEAF);
@@ -19,16 +19,16 @@ const IN_TABLE: usize = 1 << (TABLE - LEAF);
 #[derive(Debug, Default)]
 pub struct Blocks {
     all: Vec<HeapBlock>,
-    /// For each GiB its table, plus one.
+    /// For each GiB, the index of its table plus one; 0 if it has none.
     top: Vec<u32>,
-    /// For each 2 MiB its leaf, plus one.
+    /// For each 2 MiB, the index of its leaf plus one; 0 if it has none.
     tables: Vec<u32>,
-    /// For each granule the first block that ends behind its beginning, plus one.
+    /// For each granule, the index of the first block that ends behind its beginning, plus one; 0 if it has none.
     leaves: Vec<u32>,
 }
 
 impl Blocks {
-    /// Those of all walks, which have none afterwards, and others.
+    /// The blocks of all walks, and `others`. The walks have no blocks afterwards.
     pub fn of(walks: &mut [Walk], others: Vec<HeapBlock>) -> Blocks {
         let mut lists = walks.iter_mut().map(|walk| walk.layout.take_live());
         let mut all = lists.next().unwrap_or_default();
@@ -37,7 +37,8 @@ impl Blocks {
         Blocks::new(all)
     }
 
-    /// Blocks in any order. Of two that overlap the one at the lower address stays: a heap that moves can have a block twice.
+    /// From blocks in any order. Of two blocks that overlap, the one at the lower address stays: a heap that changes can list a block
+    /// twice.
     pub fn new(mut all: Vec<HeapBlock>) -> Blocks {
         if !all.is_sorted() {
             all.sort_unstable();
@@ -67,29 +68,29 @@ impl Blocks {
             let first = granule as usize % IN_LEAF;
             let count = ((last - granule + 1) as usize).min(IN_LEAF - first);
             let entries = &mut self.leaves[leaf + first..leaf + first + count];
-            // Blocks come in order, so that only the first granule can have an earlier one.
+            // Blocks come in order, so only the first granule can have an earlier block.
             entries.iter_mut().filter(|entry| **entry == 0).for_each(|entry| *entry = index as u32 + 1);
             granule += count as u64;
         }
     }
 
-    /// How many there are.
+    /// The number of blocks.
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// One of them.
+    /// The block with this index.
     pub fn get(&self, index: u32) -> HeapBlock {
         self.all[index as usize]
     }
 
-    /// All of them.
+    /// All blocks, each with its index.
     pub fn iter(&self) -> impl Iterator<Item = (u32, HeapBlock)> + '_ {
         (0..).zip(self.all.iter().copied())
     }
 
-    /// The block that a word points to or into, if it does. The upper bits of the word, in which some programs keep a tag, do not count.
+    /// The block that a word points to or into, if there is one. The upper bits of the word, where some programs store a tag, are ignored.
     #[inline]
     pub fn find(&self, word: u64) -> Option<u32> {
         let at = word & ADDRESS;
@@ -116,7 +117,7 @@ impl Blocks {
     }
 }
 
-/// The first place of what an entry leads to, which is made if there is none.
+/// The index of the first item in the table or leaf that an entry leads to. Makes this if there is none.
 fn grown(entry: &mut u32, below: &mut Vec<u32>, count: usize) -> usize {
     if *entry == 0 {
         below.resize(below.len() + count, 0);

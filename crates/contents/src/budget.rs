@@ -1,26 +1,26 @@
-//! The time for a reading. In: how much there is. Out: whether there is enough left to begin a step.
+//! The time limit of a reading: it says whether there is enough time left to begin a step.
 //!
-//! What counts is the processor time of this thread: on a busy machine a reading waits, and is not late for that. It may wait for so long
-//! only.
+//! The limit is on the processor time of this thread: on a busy machine a reading has to wait, and must not be cut short by that. But the
+//! waiting is limited too.
 
 use std::time::{Duration, Instant};
 
 use allocanary_sys::clocks::thread_cpu_time;
 
-/// A reading ends after so many times its processor time, whether it ran or not.
+/// A reading ends at the latest after this many times its time limit, even if it was waiting.
 pub const WAIT: u32 = 4;
 
-/// Steps that are left out if this part of the time is over before they begin. A list of ten million blocks takes a third of all, their kinds another
-/// one, and each other step less.
+/// A further reading is not begun if this part of the time is over. Listing ten million blocks takes a third of the whole time, and finding
+/// their kinds another third. Each other step takes less.
 pub const READING: f64 = 1.0 / 3.0;
-/// To tell kinds.
+/// Kinds are not found if this part of the time is over.
 pub const KINDS: f64 = 1.0 / 2.0;
-/// To tell who holds the blocks.
+/// Holders are not found if this part of the time is over.
 pub const HOLDERS: f64 = 2.0 / 3.0;
-/// To tell what single blocks retain.
+/// What single blocks retain is not computed if this part of the time is over.
 pub const RETAINED: f64 = 5.0 / 6.0;
 
-/// What is used of a time.
+/// A time limit, and when it began.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
     began: Instant,
@@ -29,17 +29,17 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// It begins now.
+    /// Begins now.
     pub fn of(time: Duration) -> Budget {
         Budget { began: Instant::now(), ran: thread_cpu_time(), time }
     }
 
-    /// When it is over, whether this thread ran or not.
+    /// When the limit is over at the latest, whether this thread ran or waited.
     pub fn until(&self) -> Option<Instant> {
         self.began.checked_add(self.time.saturating_mul(WAIT))
     }
 
-    /// Whether this part of it is over.
+    /// Whether this part of the time is over.
     pub fn is_past(&self, part: f64) -> bool {
         let ran = thread_cpu_time().saturating_sub(self.ran);
         self.has_spent(ran, self.began.elapsed(), part)

@@ -1,9 +1,9 @@
-//! Buffers of C's standard streams. In: variables and blocks. Out: which blocks are buffers, and which bytes of them are in use.
+//! Finds the buffers of C's standard streams, and which bytes of them are in use.
 //!
-//! A buffer is often memory that had something else before, such as an array of pointers, and a short text at its beginning is all that is
-//! written to it. What a stream has neither to write nor to be read holds nothing: only the C library uses the buffer.
+//! A buffer is often memory that had another use before, such as an array of pointers, and only a short text at its beginning is written to
+//! it. Bytes that the stream has neither to write nor to read hold no blocks: they are old.
 //!
-//! A `FILE` of glibc begins with a number whose upper half is 0xfbad. Eight pointers follow, all of them into the buffer.
+//! A `FILE` of glibc begins with a number whose upper half is 0xfbad. Eight pointers into the buffer follow.
 
 use std::ops::Range;
 
@@ -14,20 +14,21 @@ use crate::roots::{Root, RootKind};
 
 /// The upper half of a stream's first four bytes.
 const MARK: u64 = 0xfbad;
-/// The places of its pointers, in words: what is read next and its end, what is written from and up to, the buffer and its end.
+/// The places of its pointers, in words: the next byte to read and the end of these; the first byte to write and the end of these; the
+/// begin and the end of the buffer.
 const READ: [usize; 2] = [1, 2];
 const WRITTEN: [usize; 2] = [4, 5];
 const BUFFER: [usize; 2] = [7, 8];
 const WORDS: usize = 9;
-/// The bytes of a block with a stream at its beginning.
+/// The possible sizes of a block that begins with a stream.
 const STREAM: Range<u64> = 216..4096;
 
 /// A buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Buffer {
-    /// Its block.
+    /// The index of its block.
     pub block: u32,
-    /// What is in use, from the block's beginning; the two can be empty.
+    /// The used ranges, as distances from the block's beginning. Both can be empty.
     pub used: [Range<u64>; 2],
 }
 
@@ -52,7 +53,7 @@ pub fn find(copy: &MemoryCopy, blocks: &Blocks, roots: &[Root]) -> Vec<Buffer> {
     found
 }
 
-/// The buffer of the stream at an address, if there is one that begins a block.
+/// The buffer of the stream at an address, if there is a stream whose buffer is a block.
 fn buffer(copy: &MemoryCopy, blocks: &Blocks, at: u64) -> Option<Buffer> {
     let mut words = [0; WORDS];
     for (place, word) in (0..).zip(&mut words).skip(1) {
@@ -67,7 +68,7 @@ fn buffer(copy: &MemoryCopy, blocks: &Blocks, at: u64) -> Option<Buffer> {
 }
 
 impl Buffer {
-    /// Whether a word, by its distance from the block's beginning, has a byte that is in use.
+    /// Whether the word at this distance from the block's beginning has a used byte.
     pub fn uses(&self, at: u64) -> bool {
         self.used.iter().any(|used| at < used.end && used.start < at + 8)
     }

@@ -1,22 +1,22 @@
-//! What a heap contains, as numbers and names: for every view, and for a file.
+//! What a heap contains, as numbers and names. All views use these types, and they can be saved to a file.
 
 use allocanary_heap::ProcessSubject;
 use serde::{Deserialize, Serialize};
 
-/// The form of saved contents. A reader refuses later ones.
+/// The version of saved contents. A reader refuses later versions.
 pub const SCHEMA: u32 = 1;
 
-/// What a heap contains. All sizes are bytes that the program may use, without the allocator's headers.
+/// What a heap contains. All sizes are usable bytes, without the allocator's headers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Contents {
-    /// [`SCHEMA`].
+    /// The version: [`SCHEMA`].
     pub contents: u32,
     /// When it was read, in milliseconds since 1970.
     #[serde(rename = "taken_timestamp_seconds", with = "allocanary_text::seconds::millis")]
     pub taken: u64,
     /// The process.
     pub process: ProcessSubject,
-    /// How long it was stopped, in microseconds; `None` if it ran on.
+    /// How long the process was stopped, in microseconds; `None` if it was not stopped.
     #[serde(
         rename = "stopped_seconds",
         with = "allocanary_text::seconds::some_micros",
@@ -24,44 +24,44 @@ pub struct Contents {
         skip_serializing_if = "Option::is_none"
     )]
     pub stopped: Option<u64>,
-    /// What is special about a core file; `None` for a process.
+    /// What is missing in a core file; `None` for a process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core: Option<CoreState>,
-    /// How many readings had to agree on the leaks.
+    /// The number of readings that had to agree on the leaks.
     pub readings: u32,
     /// The allocators whose blocks are counted, with their releases.
     pub allocators: Vec<String>,
-    /// Live blocks.
+    /// The number of live blocks.
     pub blocks: u64,
-    /// Bytes of them.
+    /// The bytes of these blocks.
     pub bytes: u64,
-    /// If the kinds are of a sample of the pages: how many.
+    /// The number of sampled pages, if the kinds are an estimate from a sample.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sampled: Option<SampledPages>,
     /// The kinds, the largest first.
     pub kinds: Vec<KindRow>,
-    /// Texts that are there more than once.
+    /// Texts that occur more than once.
     pub copies: Copies,
-    /// Those that cost most, if they were asked for.
+    /// The texts whose copies cost most, if they were requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub texts: Option<Vec<Text>>,
     /// The holders, the largest first.
     pub holders: Vec<Holder>,
-    /// Blocks to which only data leads that looks like a pointer: they may be held or leaked.
+    /// Blocks to which only data leads that looks like a pointer. They may be held or leaked.
     #[serde(default, skip_serializing_if = "Alike::is_empty")]
     pub alike: Alike,
-    /// The blocks that retain most, each one below the one that retains it.
+    /// The blocks that retain most bytes. Each comes after the block that retains it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub retained: Vec<Retained>,
-    /// Who points to some blocks, if that was asked for.
+    /// What points to some blocks, if this was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pointed: Option<Pointed>,
-    /// The leaks. `None` if they cannot be told; then the reason is among the problems.
+    /// The leaks. `None` if they could not be found: `problems` has the reason.
     pub leaked: Option<Leaked>,
-    /// Pipes of which the process has both ends: what only these have counts as leaked.
+    /// The number of pipes of which the process has both ends. Blocks whose only pointer is in such a pipe count as leaked.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub pipes: u64,
-    /// What could not be read or told, a sentence each.
+    /// What could not be read or found out, a sentence each.
     pub problems: Vec<String>,
 }
 
@@ -72,10 +72,10 @@ fn is_zero(number: &u64) -> bool {
 /// What a core file lacks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CoreState {
-    /// Bytes that should be behind its end: it is truncated.
+    /// The bytes that are missing because the file is truncated.
     #[serde(rename = "missing_bytes")]
     pub missing: u64,
-    /// Paths of the program and of libraries whose files are not on this host, or are not known to be of the same build.
+    /// Paths of the program and of libraries whose files are not on this host, or may be of another build.
     pub absent_files: Vec<String>,
 }
 
@@ -84,42 +84,42 @@ pub struct CoreState {
 pub struct KindRow {
     /// The kind.
     pub kind: String,
-    /// Whether it is likely only.
+    /// Whether the kind is only likely.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub likely: bool,
-    /// Blocks.
+    /// The number of blocks.
     pub blocks: u64,
-    /// Bytes.
+    /// The bytes of these blocks.
     pub bytes: u64,
-    /// Of a sample: the truth is within so many bytes in 95 of 100 samples.
+    /// In a sample, the true figure is within this many bytes in 95 of 100 samples.
     #[serde(rename = "within_bytes", default, skip_serializing_if = "Option::is_none")]
     pub within: Option<u64>,
 }
 
-/// The pages whose blocks were looked at.
+/// How many pages were sampled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SampledPages {
     /// How many.
     pub pages: u64,
-    /// Of how many.
+    /// The number of all pages with blocks.
     pub of: u64,
 }
 
-/// Texts that are there more than once.
+/// Texts that occur more than once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Copies {
-    /// Blocks whose text another block has as well, without one of each.
+    /// Blocks with the same text as another block. One block of each text is not counted.
     pub blocks: u64,
-    /// Bytes of them.
+    /// The bytes of these blocks.
     pub bytes: u64,
 }
 
-/// Blocks to which only texts, numbers and unused bytes lead that look like a pointer, and what these blocks hold.
+/// Blocks to which only texts, numbers and unused bytes lead that look like a pointer, and the blocks that these hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Alike {
     /// How many.
     pub blocks: u64,
-    /// Bytes of them.
+    /// The bytes of these blocks.
     pub bytes: u64,
 }
 
@@ -129,34 +129,34 @@ impl Alike {
     }
 }
 
-/// A text that is there more than once.
+/// A text that occurs more than once.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Text {
     /// Its beginning.
     pub text: String,
-    /// Blocks that have it.
+    /// The number of blocks that have it.
     pub blocks: u64,
-    /// Bytes of them.
+    /// The bytes of these blocks.
     pub bytes: u64,
-    /// Bytes without one of them.
+    /// Bytes of all but one of them.
     #[serde(rename = "again_bytes")]
     pub again: u64,
 }
 
-/// Who holds blocks.
+/// A place that holds blocks, such as a variable or a thread's stack.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
     /// Its name.
     pub name: String,
-    /// Blocks whose shortest path begins here.
+    /// The number of blocks whose shortest path begins here.
     pub blocks: u64,
-    /// Bytes of them.
+    /// The bytes of these blocks.
     pub bytes: u64,
-    /// Blocks that nothing else leads to.
+    /// The number of blocks that no other holder leads to.
     pub alone_blocks: u64,
-    /// Bytes of them.
+    /// The bytes of these blocks.
     pub alone_bytes: u64,
-    /// What it holds, as a tree, in the order in which it is shown.
+    /// What it holds, as a tree. The rows are in the order in which they are shown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inside: Vec<InnerBlocks>,
 }
@@ -164,50 +164,50 @@ pub struct Holder {
 /// Blocks of a kind that a holder leads to in one way.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InnerBlocks {
-    /// How deep it is: 0 for what the holder points to.
+    /// Its depth in the tree: 0 for what the holder points to.
     pub depth: u32,
-    /// Where the pointer to the first of them is, from the beginning of what is above.
+    /// The offset of the pointer to the first of these blocks, from the beginning of the block or holder above.
     pub offset: u64,
     /// The kind.
     pub kind: String,
-    /// Blocks.
+    /// The number of blocks.
     pub blocks: u64,
-    /// Bytes of them.
+    /// The bytes of these blocks.
     pub bytes: u64,
-    /// Bytes of them and of all below.
+    /// Bytes of these blocks and of all below.
     #[serde(rename = "with_all_bytes")]
     pub with_all: u64,
 }
 
-/// A block that retains others: without it nothing leads to them. Stacks and registers do not count.
+/// A block that retains others: without it nothing would lead to them. Stacks and registers do not count.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retained {
-    /// How many of the rows before it retain it.
+    /// Its depth in the tree: how many of the rows before retain it.
     pub depth: u32,
     /// Its kind.
     pub kind: String,
     /// Its address, for a debugger.
     pub at: u64,
-    /// Who holds it.
+    /// The name of its holder.
     pub holder: String,
-    /// Blocks that it retains, with itself.
+    /// The number of blocks that it retains, including itself.
     pub blocks: u64,
-    /// Bytes of them.
+    /// The bytes of these blocks.
     pub bytes: u64,
 }
 
-/// Who points to some blocks.
+/// What points to some blocks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pointed {
-    /// The address or the kind that was asked for.
+    /// The requested address or kind.
     pub wanted: String,
-    /// How many blocks there are.
+    /// The number of such blocks.
     pub found: u64,
-    /// Those that retain most.
+    /// The blocks that retain most bytes.
     pub blocks: Vec<PointedBlock>,
 }
 
-/// A block, and who points to it.
+/// A block, and what points to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PointedBlock {
     /// Its kind.
@@ -217,52 +217,52 @@ pub struct PointedBlock {
     /// Its bytes.
     #[serde(rename = "each_bytes")]
     pub each: u64,
-    /// Blocks that it retains, with itself.
+    /// The number of blocks that it retains, including itself.
     pub blocks: u64,
-    /// Bytes of them.
+    /// The bytes of these blocks.
     pub bytes: u64,
-    /// Words that point to it: variables and other roots, then blocks.
+    /// The words that point to it: first variables and other roots, then blocks.
     pub pointers: Vec<Pointer>,
-    /// How many more there are.
+    /// The number of further pointers.
     pub more: u64,
-    /// The way from a holder to it: where the pointer to the next step is. Empty if nothing leads to it.
+    /// The path from a holder to the block, as the pointers to each next step. Empty if nothing leads to it.
     pub path: Vec<Pointer>,
 }
 
 /// A word that points to a block.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pointer {
-    /// Who has the word: a holder, or the kind of a block.
+    /// What has the word: a holder, or a block of a kind.
     pub from: String,
-    /// The address of the block; of a holder that of the word; 0 for a register.
+    /// The address of the block, or of the word if a holder has it; 0 for a register.
     pub at: u64,
-    /// Where the word is, from the beginning of the block or the variable.
+    /// The offset of the word from the beginning of the block or variable.
     pub offset: u64,
     /// Whether it is data that looks like a pointer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub looks_alike: bool,
 }
 
-/// What nothing reaches.
+/// Blocks that nothing reaches.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leaked {
-    /// Blocks.
+    /// The number of blocks.
     pub blocks: u64,
-    /// Bytes of them.
+    /// The bytes of these blocks.
     pub bytes: u64,
-    /// Of them, those that no other leaked block leads to.
+    /// The number of these that no other leaked block leads to.
     pub direct_blocks: u64,
-    /// Bytes of those.
+    /// The bytes of these blocks.
     pub direct_bytes: u64,
-    /// By kind and size, the largest first.
+    /// The blocks by kind and size, the largest row first.
     pub rows: Vec<Lost>,
-    /// Where they were allocated, the largest first, if a trace of the process was given.
+    /// The call sites that allocated them, the largest first, if a trace of the process was given.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sites: Vec<LeakSite>,
-    /// If the process has a sampled profile: how many of the blocks have their call site by it.
+    /// If the process has a sampled profile, the number of blocks whose call site it has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sampled: Option<u64>,
-    /// The addresses of the blocks, on their way to who has a trace.
+    /// The addresses of the blocks, for the code that has a trace.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<u64>,
 }
@@ -270,11 +270,11 @@ pub struct Leaked {
 /// Leaked blocks that one call site has allocated.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeakSite {
-    /// Its name; empty for blocks that the trace does not have.
+    /// Its name; empty for blocks that are not in the trace.
     pub name: String,
-    /// Blocks; by a profile, those that were sampled.
+    /// The number of blocks. From a profile, only the sampled blocks.
     pub blocks: u64,
-    /// Bytes that were asked for; of blocks that the trace does not have 0.
+    /// The requested bytes; 0 for blocks that are not in the trace.
     pub bytes: u64,
 }
 
@@ -288,19 +288,19 @@ pub struct Lost {
     pub each: u64,
     /// The address of the first one, for a debugger.
     pub first: u64,
-    /// The beginning of its text, if texts were asked for and it is one.
+    /// The beginning of its text, if it is a text and texts were requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// Blocks.
+    /// The number of blocks.
     pub blocks: u64,
-    /// Of them, those that no other leaked block leads to.
+    /// The number of these that no other leaked block leads to.
     pub direct: u64,
-    /// Bytes.
+    /// The bytes of these blocks.
     pub bytes: u64,
-    /// The call sites of those that the process's profile has sampled, the one with the most blocks first.
+    /// The call sites of the blocks that the process's profile has sampled, the one with the most blocks first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sites: Vec<LeakSite>,
-    /// The addresses of these, on their way to who names call sites.
+    /// The addresses of the sampled blocks, for the code that names call sites.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sampled: Vec<u64>,
 }

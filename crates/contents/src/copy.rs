@@ -1,4 +1,4 @@
-//! What of a memory is copied to look into it. In: a memory. Out: a copy of its pages that can be written or were relocated.
+//! Copies a process's pages that can be written or were relocated, so that they can be searched.
 
 use std::ops::Range;
 
@@ -6,23 +6,23 @@ use allocanary_heap::{CopyRoom, Mapping, Memory, MemoryCopy, PageState};
 
 use crate::roots::{is_own, is_written};
 
-/// The bytes that would be copied.
+/// How many bytes would be copied.
 pub fn bytes_of(memory: &dyn Memory) -> u64 {
     wanted(memory).iter().map(|range| range.end - range.start).sum()
 }
 
-/// Room for what is copied of a memory, and a little more: it may grow until then.
+/// Room for the copy, and a little more: the memory may grow before the copying.
 pub fn room_for(memory: &dyn Memory) -> CopyRoom {
     let bytes = bytes_of(memory);
     CopyRoom::of(bytes + bytes / 32)
 }
 
-/// Copies what can be written, and what was relocated when the program was loaded.
+/// Copies all pages that can be written, and those that were relocated when the program was loaded.
 pub fn whole(memory: &dyn Memory, room: CopyRoom) -> MemoryCopy<'_> {
     MemoryCopy::of_all(memory, &wanted(memory), room).listing_blocks()
 }
 
-/// Copies some ranges, in the order of their addresses. What else is asked for is read then.
+/// Copies ranges, which are in the order of their addresses. Other bytes are read from the memory when they are needed.
 pub fn part<'a>(memory: &'a dyn Memory, ranges: &[Range<u64>]) -> MemoryCopy<'a> {
     MemoryCopy::of_part(memory, ranges, CopyRoom::of(0)).listing_blocks()
 }
@@ -35,7 +35,8 @@ fn wanted(memory: &dyn Memory) -> Vec<Range<u64>> {
         Some(last) if last.end == from => last.end = to,
         _ => ranges.push(from..to),
     };
-    // What others have written to memory that is shared is not in this process's pages.
+    // Pages of shared memory that only other processes have written are not resident in this process, so such a mapping is copied as a
+    // whole.
     let mut left = MOST_SHARED;
     for (index, mapping) in mappings.iter().enumerate() {
         if !is_written(mapping) || is_device(mapping) {
@@ -54,16 +55,16 @@ fn wanted(memory: &dyn Memory) -> Vec<Range<u64>> {
     ranges
 }
 
-/// The most bytes of shared memory of which also the pages are looked at that are not in the process's own.
+/// The most bytes of shared memory that are copied as a whole, with pages that are not resident in this process.
 const MOST_SHARED: u64 = 64 << 20;
 
-/// Whether reading it could do something.
+/// Whether it is a device, where a read could have effects.
 fn is_device(mapping: &Mapping) -> bool {
     mapping.name.starts_with("/dev/") && !mapping.is_memory_file()
 }
 
-/// Whether a mapping has what was relocated and then protected: the bytes of the file are not what is there. It lies before the data of
-/// the same file.
+/// Whether a mapping was relocated and then protected, so that its bytes differ from the file's. Such a mapping lies before the data of the
+/// same file.
 fn is_relocated(mapping: &Mapping, next: Option<&Mapping>) -> bool {
     let of_file = mapping.inode != 0 && !mapping.executable && !mapping.shared;
     of_file

@@ -1,4 +1,4 @@
-//! Adds up. In: kinds, leaks, holders of one reading. Out: the rows of [`Contents`].
+//! Adds up the kinds, leaks and holders of one reading to the rows of [`Contents`].
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -20,11 +20,12 @@ use crate::texts;
 use crate::threads::ThreadSnapshot;
 use crate::wanted::ContentsRequest;
 
-/// The rows of each table. What is beyond is one row.
+/// The most rows of each table. All others become one row.
 const ROWS: usize = 200;
-/// The leaked blocks whose addresses are told.
+/// The most leaked blocks whose addresses are returned.
 const ADDRESSES: usize = 1 << 20;
-/// The holders with a tree, its smallest part, and its lines.
+/// `TREES`: the number of holders with a tree. `PART`: a line of a tree has at least 1 / `PART` of the holder's bytes. `LINES`: the most
+/// lines of a tree.
 const TREES: usize = 30;
 const PART: u64 = 50;
 const LINES: usize = 24;
@@ -42,7 +43,7 @@ fn sums<K: Hash + Eq + Ord + Copy>(all: impl Iterator<Item = (K, u64)>) -> Vec<(
     sums
 }
 
-/// The kinds.
+/// The rows of the kinds.
 pub fn kinds(heap: &TypedBlocks, kinds: &Kinds) -> Vec<KindRow> {
     let sums = sums(heap.blocks.iter().map(|(index, block)| (kinds.number(index), block.bytes)));
     let row = |(number, blocks, bytes): (u32, u64, u64)| {
@@ -52,7 +53,7 @@ pub fn kinds(heap: &TypedBlocks, kinds: &Kinds) -> Vec<KindRow> {
     first(sums.into_iter().map(row).collect())
 }
 
-/// The first rows, and one for all others.
+/// The first rows, and one row for all others.
 pub fn first(mut rows: Vec<KindRow>) -> Vec<KindRow> {
     if rows.len() > ROWS {
         let rest = rows.split_off(ROWS);
@@ -62,7 +63,7 @@ pub fn first(mut rows: Vec<KindRow>) -> Vec<KindRow> {
     rows
 }
 
-/// The leaks.
+/// The sums and rows of the leaks.
 pub fn leaked(
     heap: &TypedBlocks,
     kinds: &Kinds,
@@ -111,7 +112,7 @@ pub fn leaked(
     }
 }
 
-/// What the names of holders come from.
+/// The lists from which holders get their names.
 pub struct HolderNames<'a> {
     /// The threads.
     pub threads: &'a [ThreadSnapshot],
@@ -155,13 +156,13 @@ pub fn holders(
     order.into_iter().map(one).collect()
 }
 
-/// What only data leads to.
+/// Blocks to which only data leads that looks like a pointer.
 pub fn alike(found: &Holders) -> Alike {
     let of = found.all.iter().find(|(key, _)| *key == HolderKey::Likeness);
     of.map_or(Alike::default(), |(_, sum)| Alike { blocks: sum.blocks, bytes: sum.bytes })
 }
 
-/// The blocks that retain most.
+/// The rows of the blocks that retain most.
 pub fn retained(
     heap: &TypedBlocks,
     kinds: &Kinds,

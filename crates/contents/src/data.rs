@@ -1,46 +1,45 @@
-//! Words of blocks that are data: texts, numbers, and what is not in use. In: what is proven of a block. Out: whether one of its words can
-//! hold another block.
+//! Finds the words of blocks that are data: texts, numbers, and unused bytes. Such a word cannot hold another block.
 //!
-//! Old bytes are in the rest of a text's block, behind the end of a list's items, and where a number is. They can look like a pointer to
-//! a block that somebody else has now. Such a word is no holder. It may still be one that nobody here knows how to read, so what only it
-//! leads to is told apart, and is not called leaked.
+//! Old bytes can be in the unused rest of a text's block, and behind the end of a list's items. They, and numbers, can look like a pointer
+//! to a block that something else uses now. Such a word is no holder. But this crate may not know how the program reads it. So blocks to
+//! which only such words lead are counted separately, and do not count as leaked.
 
-/// Which words of a block are data. The highest three bits say how the others are read.
+/// A rule that says which words of a block are data. The highest three bits say how the other bits are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DataRule(u32);
 
 const BITS: u32 = 29;
 const MOST: u64 = (1 << BITS) - 1;
-/// From a word on.
+/// All words from this one on.
 const FROM: u32 = 1;
-/// A run of words: its first one in five bits, its count above.
+/// A run of words: the lowest five bits are its first word, the others its count.
 const WITHIN: u32 = 2;
-/// All but those whose bits are set.
+/// All words except those whose bits are set.
 const POINTERS: u32 = 3;
-/// All before a word, and each third one from it on.
+/// All words before this one, and each third word from it on.
 const THIRDS: u32 = 4;
-/// Each second one.
+/// Each second word.
 const SECONDS: u32 = 5;
-/// All but a run of words: its first one in twelve bits, its count above.
+/// All words except a run: the lowest twelve bits are its first word, the others its count.
 const OUTSIDE: u32 = 6;
-/// The bits of the first word of a run.
+/// The number of bits for the first word of a run.
 const FIRST: u32 = 5;
 const OUTSIDE_FIRST: u32 = 12;
 
 impl DataRule {
-    /// No word.
+    /// No word is data.
     pub const NONE: DataRule = DataRule(0);
-    /// All words.
+    /// All words are data.
     pub const WHOLE: DataRule = DataRule(FROM << BITS);
-    /// Each second one, from the second on: the hashes of a set's entries.
+    /// Each second word, from the second on: the hashes of a set's entries.
     pub const SECONDS: DataRule = DataRule(SECONDS << BITS);
 
-    /// All from a word on.
+    /// All words from this one on.
     pub fn from(word: u64) -> DataRule {
         DataRule::new(FROM, word)
     }
 
-    /// So many from a word on.
+    /// `count` words from `first` on.
     pub fn within(first: u64, count: u64) -> DataRule {
         if first >= 1 << FIRST || count > MOST >> FIRST {
             return DataRule::NONE;
@@ -48,7 +47,7 @@ impl DataRule {
         DataRule::new(WITHIN, count << FIRST | first)
     }
 
-    /// All but so many from a word on.
+    /// All words except `count` from `first` on.
     pub fn outside(first: u64, count: u64) -> DataRule {
         if first >= 1 << OUTSIDE_FIRST || count > MOST >> OUTSIDE_FIRST {
             return DataRule::NONE;
@@ -56,7 +55,7 @@ impl DataRule {
         DataRule::new(OUTSIDE, count << OUTSIDE_FIRST | first)
     }
 
-    /// All but these words, which are pointers.
+    /// All words except these, which are pointers.
     pub fn but(pointers: &[u64]) -> DataRule {
         match pointers.iter().all(|word| *word < u64::from(BITS)) {
             true => DataRule::new(POINTERS, pointers.iter().fold(0, |all, word| all | 1 << word)),
@@ -64,17 +63,17 @@ impl DataRule {
         }
     }
 
-    /// All before a word, and from it on the first of each three: entries of a hash, a key and a value.
+    /// All words before this one, and from it on the first of each three: a hash's entries are a hash, a key and a value.
     pub fn thirds(first: u64) -> DataRule {
         DataRule::new(THIRDS, first)
     }
 
-    /// What does not fit is no rule.
+    /// A value that does not fit gives [`DataRule::NONE`].
     fn new(how: u32, value: u64) -> DataRule {
         if value > MOST { DataRule::NONE } else { DataRule(how << BITS | value as u32) }
     }
 
-    /// Whether the word at a distance from the block's beginning is data.
+    /// Whether the word at this distance from the block's beginning is data.
     #[inline]
     fn has(self, at: u64) -> bool {
         let (word, value) = (at / 8, u64::from(self.0) & MOST);
@@ -93,12 +92,12 @@ impl DataRule {
 /// The rules of all blocks.
 #[derive(Debug, Default)]
 pub struct DataWords {
-    /// Empty where no block has a rule.
+    /// The rule of each block. Empty if no block has one.
     rules: Vec<DataRule>,
 }
 
 impl DataWords {
-    /// Gives a block a rule, unless it has one. `blocks`: how many blocks there are.
+    /// Gives a block a rule, unless it has one already. `blocks` is the number of all blocks.
     pub fn set(&mut self, blocks: usize, block: u32, rule: DataRule) {
         if rule == DataRule::NONE {
             return;
@@ -112,13 +111,13 @@ impl DataWords {
         }
     }
 
-    /// Whether a block has data for sure.
+    /// Whether a block has a rule.
     #[inline]
     pub fn is_ruled(&self, block: u32) -> bool {
         self.rules.get(block as usize).is_some_and(|rule| *rule != DataRule::NONE)
     }
 
-    /// Whether the word of a block at a distance from its beginning is data.
+    /// Whether the word at this distance from a block's beginning is data.
     #[inline]
     pub fn has(&self, block: u32, at: u64) -> bool {
         self.rules.get(block as usize).is_some_and(|rule| rule.has(at))

@@ -1,8 +1,9 @@
-//! What single blocks retain: the blocks that only they lead to, directly or by others. In: the blocks to which variables point, and the pointers
-//! of all blocks. Out: for each block the one that dominates it, and sums.
+//! Finds what single blocks retain: the blocks to which only they lead, directly or through others. It computes the dominator of each block
+//! from the pointers of all blocks, and from the blocks to which variables point.
 //!
-//! A holder of Python leads to all other modules, and so holds nothing alone; but a dict of a million sessions is one block that retains them.
-//! The algorithm is semi-NCA (Georgiadis, 2005), without recursion. Stacks and registers do not count, as for what holders have alone.
+//! This is needed because a variable of a Python module leads to all other modules, and so holds nothing alone. But a dict of a million
+//! sessions is one block that retains them. The algorithm is semi-NCA (Georgiadis, 2005), without recursion. Stacks and registers do not
+//! count, as for what holders have alone.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -16,41 +17,41 @@ use crate::reach::each_pointer;
 pub struct Retains {
     /// The block.
     pub block: u32,
-    /// How many of the blocks told before retain it.
+    /// How many of the returned blocks before it retain it.
     pub depth: u32,
-    /// Blocks that it retains, with itself.
+    /// The number of blocks that it retains, including itself.
     pub blocks: u64,
-    /// Bytes of them.
+    /// The bytes of these blocks.
     pub bytes: u64,
 }
 
-/// What is a tenth less than what the block above retains is told as well; what is less of the whole than one in so many parts is not.
+/// A block is returned only if it retains at least 1 / `PART` of all bytes, and at least a tenth less than the block above it.
 const PART: u64 = 200;
-/// The levels and lines that are told, and how many of one kind below one block.
+/// The most levels and lines that are returned, and the most blocks of one kind below one block.
 const DEEPEST: u32 = 4;
 const LINES: usize = 40;
 const ALIKE: usize = 3;
-/// The blocks among which they are.
+/// The most blocks that are considered.
 const CANDIDATES: usize = 400;
-/// The steps for each block after which the search ends: a hostile process can make it quadratic.
+/// The search ends after this many steps for each block: a hostile process can make it quadratic.
 const STEPS: u64 = 64;
 
-/// Blocks in the order of a depth-first walk, each with its dominator. The first one is none: variables are above it.
+/// Blocks in the order of a depth-first walk, each with its dominator. The first item is not a block: it is the root above all variables.
 pub struct Tree {
-    /// Place to block.
+    /// The block of each place in the walk.
     order: Vec<u32>,
-    /// Place to the place of its dominator.
+    /// For each place, the place of its dominator.
     above: Vec<u32>,
 }
 
 impl Tree {
-    /// By the blocks to which variables point. `None` if it takes too many steps.
+    /// Computes the tree. `entries` says which blocks variables point to. `None` if this takes too many steps.
     pub fn of(heap: &TypedBlocks, links: &Links, entries: &[bool]) -> Option<Tree> {
         let count = heap.blocks.len();
         let pointers = |block: u32, visit: &mut dyn FnMut(u32)| {
             each_pointer(heap.copy, heap.blocks, links, block, |_, to| visit(to));
         };
-        // The walk. What is taken from the end of the stack was put there by the deepest block that leads to it.
+        // The depth-first walk. The last item of the stack is from the deepest block that leads to it.
         let (mut order, mut parents, mut places) = (vec![u32::MAX], vec![0_u32], vec![0_u32; count]);
         let mut stack: Vec<(u32, u32)> = Vec::new();
         for entry in (0..count as u32).filter(|block| entries[*block as usize]) {
@@ -71,7 +72,8 @@ impl Tree {
             }
         }
         drop(stack);
-        // Who leads to whom, by places: where those that lead to each begin, and all in a row. Each is put in before the last one.
+        // For each place, the places that lead to it, all in one list. `firsts` says where its part of the list begins. Each part is filled
+        // from its end.
         let mut firsts = vec![0_u32; order.len() + 1];
         order[1..].iter().for_each(|block| pointers(*block, &mut |to| firsts[places[to as usize] as usize] += 1));
         for at in 1..firsts.len() {
@@ -93,7 +95,7 @@ impl Tree {
         Some(Tree { order, above })
     }
 
-    /// For each place the blocks that it retains, with itself, and bytes of them.
+    /// For each place, the number of blocks that it retains, including itself, and their bytes.
     fn all_sums(&self, heap: &TypedBlocks) -> Vec<(u64, u64)> {
         let mut sums = vec![(0_u64, 0_u64); self.order.len()];
         for place in (1..self.order.len()).rev() {
@@ -106,19 +108,21 @@ impl Tree {
         sums
     }
 
-    /// What blocks retain, with themselves: blocks, and bytes of them. A block that only stacks and registers lead to is not there.
+    /// For each wanted block, the number of blocks that it retains, including itself, and their bytes. Blocks to which only stacks and
+    /// registers lead are missing.
     pub fn sums(&self, heap: &TypedBlocks, wanted: &HashSet<u32>) -> HashMap<u32, (u64, u64)> {
         let sums = self.all_sums(heap);
         let places = (1..self.order.len()).filter(|place| wanted.contains(&self.order[*place]));
         places.map(|place| (self.order[place], sums[place])).collect()
     }
 
-    /// The blocks that retain most, each one below the one that retains it, but for blocks of the same kind.
+    /// The blocks that retain most bytes. Each comes after the block that retains it. A block is left out if one above it has the same
+    /// kind.
     pub fn largest(&self, heap: &TypedBlocks, kind: &dyn Fn(u32) -> u32) -> Vec<Retains> {
         let sums = self.all_sums(heap);
         let whole = sums[0].1;
         let above = |place: usize| self.above[place] as usize;
-        // One of a chain, of which each retains little more than the next one, is enough.
+        // Of a chain of blocks that each retain little more than the next one, one is enough.
         let tells = |place: &usize| {
             let (blocks, bytes) = sums[*place];
             let upper = above(*place);
@@ -127,7 +131,7 @@ impl Tree {
         let mut candidates: Vec<usize> = (1..self.order.len()).filter(tells).collect();
         candidates.sort_by_key(|place| (Reverse(sums[*place].1), *place));
         candidates.truncate(CANDIDATES);
-        // What retains others retains more, so that it comes first.
+        // A block retains more bytes than any block below it, so it comes first.
         let mut told: HashMap<usize, (usize, u32)> = HashMap::from([(0, (0, u32::MAX))]);
         let mut below: HashMap<usize, Vec<usize>> = HashMap::new();
         for place in candidates {
@@ -136,7 +140,7 @@ impl Tree {
             while !told.contains_key(&upper) {
                 upper = above(upper);
             }
-            // The halves of a tree say nothing.
+            // Further blocks of the same kind, such as the halves of a tree, add no information.
             let (mut next, mut is_same) = (upper, false);
             while next != 0 {
                 is_same |= told[&next].1 == of;
@@ -162,8 +166,8 @@ impl Tree {
     }
 }
 
-/// The dominator of each place of a depth-first walk. `before`: whether the root leads to a place, and which others do. `None` if that takes
-/// too many steps.
+/// The dominator of each place of a depth-first walk. `before` says whether the root leads to a place, and which other places do. `None` if
+/// this takes too many steps.
 fn dominators<'a>(parents: Vec<u32>, before: impl Fn(usize) -> (bool, &'a [u32])) -> Option<Vec<u32>> {
     let count = parents.len();
     let mut semi: Vec<u32> = (0..count as u32).collect();
@@ -179,7 +183,7 @@ fn dominators<'a>(parents: Vec<u32>, before: impl Fn(usize) -> (bool, &'a [u32])
         }
         semi[place] = least;
     }
-    // A heap of ten million blocks has 40 MB in each of these lists.
+    // Frees these lists early: with ten million blocks, each has 40 MB.
     drop((labels, ancestors));
     let mut above = parents;
     let mut steps = STEPS * count as u64;
@@ -194,7 +198,7 @@ fn dominators<'a>(parents: Vec<u32>, before: impl Fn(usize) -> (bool, &'a [u32])
     Some(above)
 }
 
-/// Of the places on the way up from one, as far as they were looked at, that with the least semidominator. Ways are made shorter.
+/// The place with the least semidominator on the path up from `from`, as far as the places were already processed. Also shortens the path.
 fn best(from: u32, looked: u32, ancestors: &mut [u32], labels: &mut [u32], semi: &[u32], path: &mut Vec<u32>) -> u32 {
     let mut at = from as usize;
     while ancestors[at] >= looked {

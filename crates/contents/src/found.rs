@@ -1,5 +1,5 @@
-//! What a walk finds, before anything is looked into. In: a copy, whole or a part. Out: the program and its libraries, the live blocks of all
-//! allocators, the roots, and what is not known.
+//! The result of the heap walks: the program and its libraries, the live blocks of all allocators, the roots, and the problems. The blocks'
+//! contents were not yet examined.
 
 use allocanary_heap::{Memory, MemoryCopy, Parts, Walk, walk_all};
 
@@ -14,22 +14,22 @@ use crate::roots::{self, Root};
 use crate::sample::part::PageSample;
 use crate::threads::ThreadSnapshot;
 
-/// What was found.
+/// The blocks and roots of one reading.
 pub struct HeapGraph {
     /// The program and its libraries.
     pub modules: ModuleList,
-    /// The types of CPython, if there is one.
+    /// The types of CPython, if the process has an interpreter.
     pub types: Option<Types>,
     walks: Vec<Walk>,
     /// The live blocks.
     pub blocks: Blocks,
-    /// The roots, without those that are a word.
+    /// The roots that are ranges of memory, without single words such as registers.
     pub roots: Vec<Root>,
-    /// The sampled profile, if it has one.
+    /// The sampled profile of the process, if it has one.
     pub profile: ProcessProfile,
-    /// What is not known, a sentence each.
+    /// What could not be found out, a sentence each.
     pub problems: Vec<String>,
-    /// Why leaks cannot be told.
+    /// Reasons why leaks cannot be found, a sentence each.
     pub doubts: Vec<String>,
 }
 
@@ -69,14 +69,14 @@ impl HeapGraph {
         HeapGraph { modules, types, walks, blocks, roots, profile, problems, doubts }
     }
 
-    /// What kinds are found in.
+    /// The data in which kinds are searched.
     pub fn heap<'a>(&'a self, copy: &'a MemoryCopy, sample: Option<&'a PageSample>, open: &'a Open) -> TypedBlocks<'a> {
         let languages = Languages::of(copy, &self.modules, open);
         let (blocks, modules, roots) = (&self.blocks, &self.modules, &self.roots);
         TypedBlocks { copy, blocks, sample, modules, roots, languages, open }
     }
 
-    /// How many blocks there are, and whose.
+    /// Contents with only the number of blocks and their allocators.
     pub fn contents(&self) -> Contents {
         let release = |walk: &Walk| format!("{} {}", walk.name(), walk.version);
         let mut allocators: Vec<String> = self.walks.iter().map(release).collect();
@@ -90,7 +90,7 @@ impl HeapGraph {
         }
     }
 
-    /// All that is not known.
+    /// Takes all problems and doubts out.
     pub fn take_problems(&mut self) -> Vec<String> {
         let doubts = self.doubts.drain(..).map(|doubt| format!("leaks are not told: {doubt}"));
         self.problems.drain(..).chain(doubts).collect()

@@ -1,7 +1,7 @@
-//! Who holds memory that a program mapped itself. In: a process, and the addresses of mappings. Out: for each one what points into it.
+//! Finds what holds the memory that a program mapped itself: for each mapping, the first place that points into it.
 //!
-//! The places are those in which pointers to blocks are looked for too, in the same order: variables, threads, then all other memory that
-//! can be written. The first that points into a mapping is its holder.
+//! The places are the roots in which pointers to blocks are searched too, in the same order: variables, threads, then all other memory that
+//! can be written. The first place that points into a mapping is its holder.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -14,12 +14,12 @@ use crate::modules::{ModuleList, Open};
 use crate::roots::{self, Root, RootKind};
 use crate::threads::{self, ThreadSnapshot};
 
-/// The most bytes that are read of places.
+/// The most bytes that are read from all places.
 const MOST: u64 = 1 << 30;
 /// The bytes that are read at once.
 const PART: u64 = 1 << 20;
 
-/// Finds the holders of mappings of a process, until a time.
+/// Finds the holders of mappings of a process. Stops at the time `until`.
 pub fn find(pid: u32, wanted: &mut [LargeMapping], until: Option<Instant>) -> Result<(), ProcessTrouble> {
     let files = Rc::new(ProcessFiles::of(pid));
     let open = |mapping: &Mapping| files.get(mapping.from, mapping.to, mapping.inode).ok();
@@ -52,7 +52,7 @@ fn in_memory(
         }
         each_word(memory, root, &mut left, until, |at, word| {
             let Some(index) = target(word) else { return };
-            // A mapping that points into itself tells nothing.
+            // A pointer from the mapping itself does not count.
             if wanted[index].holder.is_none() && target(at) != Some(index) {
                 wanted[index].holder = Some(name(memory, root, at, threads, &modules, open));
             }
@@ -60,7 +60,7 @@ fn in_memory(
     }
 }
 
-/// Visits the words of a place that are resident: what is not there was never written.
+/// Visits the resident words of a place. Other pages were never written.
 fn each_word(
     memory: &dyn Memory,
     root: &Root,

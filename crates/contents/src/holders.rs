@@ -1,11 +1,11 @@
-//! Who holds the blocks. In: the walk from the roots, and the kinds. Out: for each holder what it reaches first, and what it alone reaches.
+//! Finds what holds the blocks: for each holder, the blocks that it reaches first, and those that only it reaches.
 //!
-//! A holder is a global variable, a thread's own variables, its stack, its registers, or other memory. Two questions have different answers:
+//! A holder is a global variable, a thread's own variables, its stack, its registers, or other memory. It has two figures:
 //!
-//! - *holds*: the blocks whose shortest path begins at it. Each block has one holder, so that all add up.
-//! - *alone*: the blocks that no other variable leads to. They would go with it. Stacks and registers do not count: what they have is
-//!   soon something else. That is what a tree of dominators says of the first level below all
-//!   roots; here it is a flow of colours: a block has the holder's colour until another one reaches it, and changes at most twice.
+//! - *holds*: the blocks whose shortest path begins at it. Each block has one holder, so these figures add up.
+//! - *alone*: the blocks that no other variable leads to. They would be freed with it. Stacks and registers do not count, because their
+//!   content soon changes. A tree of dominators has the same figure in the first level below all roots. Here it is computed by colours: a
+//!   block has its holder's colour until another holder reaches it, and so changes its colour at most twice.
 
 use std::collections::HashMap;
 
@@ -17,17 +17,17 @@ use crate::paths::Paths;
 use crate::reach::{From, Reach, each_pointer};
 use crate::roots::{KernelHolder, RootKind};
 
-/// The name of the row of blocks that no holder has.
+/// The name of the row for blocks that have no holder.
 pub const LIKENESS: &str = "only bytes that look like a pointer";
 
 /// A holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HolderKey {
-    /// A variable of a module of Python, by its place.
+    /// A variable of a Python module, by its index.
     Python(u32),
-    /// A variable, by its first address; without a symbol a word of it.
+    /// A variable, by its first address. Without a symbol, one word counts as a variable.
     Variable(u64),
-    /// Of a thread, by the thread's place.
+    /// The variables of a thread, by the index of the thread.
     ThreadLocal(u32),
     /// Of a thread.
     Stack(u32),
@@ -35,42 +35,42 @@ pub enum HolderKey {
     Registers(u32),
     /// The kernel.
     Kernel(KernelHolder),
-    /// Other memory, by the mapping's place.
+    /// Other memory, by the index of the mapping.
     Mapping(u32),
-    /// Another reading.
+    /// A path in another reading only.
     Unsure,
-    /// Nothing: data looks like a pointer.
+    /// No holder: only data that looks like a pointer.
     Likeness,
 }
 
-/// What a holder has.
+/// The figures of a holder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HolderSum {
-    /// Blocks that it holds.
+    /// The number of blocks that it holds.
     pub blocks: u64,
-    /// Bytes of them.
+    /// The bytes of these blocks.
     pub bytes: u64,
-    /// Blocks that only it leads to.
+    /// The number of blocks that only it leads to.
     pub alone_blocks: u64,
-    /// Bytes of them.
+    /// The bytes of these blocks.
     pub alone_bytes: u64,
 }
 
 /// All holders.
 pub struct Holders {
-    /// In the order in which they were met.
+    /// The holders, in the order in which the walk met them.
     pub all: Vec<(HolderKey, HolderSum)>,
-    /// Whether variables point to a block.
+    /// For each block, whether a variable points to it.
     pub entries: Vec<bool>,
     known: HashMap<HolderKey, u32>,
 }
 
-/// The colour of a block that nothing or several holders lead to.
+/// The colours of a block that no holder leads to, and of a block that several lead to.
 const NONE: u32 = u32::MAX;
 const SEVERAL: u32 = u32::MAX - 1;
 
 impl Holders {
-    /// Finds the holders. Returns with them the paths from each to its blocks.
+    /// Finds the holders, and the paths from each to its blocks.
     pub fn of(
         heap: &TypedBlocks,
         reach: &Reach,
@@ -116,7 +116,7 @@ impl Holders {
         })
     }
 
-    /// Fills in what each holder alone leads to.
+    /// Computes which blocks only one holder leads to.
     fn colour(&mut self, heap: &TypedBlocks, open: &Open, links: &Links) {
         let mut colours = vec![NONE; heap.blocks.len()];
         let mut queue: Vec<u32> = Vec::new();
@@ -177,7 +177,7 @@ fn flow(blocks: &Blocks, heap: &TypedBlocks, colours: &mut [u32], queue: &mut Ve
     }
 }
 
-/// Who has the root at an address, and how far behind the holder's beginning it is.
+/// The holder of the root at an address, and the distance from the holder's beginning.
 pub fn key(modules: &ModuleList, place: RootKind, at: u64, open: &Open) -> (HolderKey, u64) {
     match place {
         RootKind::Global(_) => match modules.bounds(at, open) {
@@ -193,7 +193,7 @@ pub fn key(modules: &ModuleList, place: RootKind, at: u64, open: &Open) -> (Hold
     }
 }
 
-/// Where in a block the first pointer to another one is.
+/// The offset in a block of its first pointer to another one.
 fn offset(heap: &TypedBlocks, parent: u32, block: u32, links: &Links) -> u64 {
     let mut found = None;
     each_pointer(heap.copy, heap.blocks, links, parent, |at, to| {

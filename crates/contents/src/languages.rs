@@ -1,7 +1,7 @@
-//! Which languages a process has. In: its mappings and their files. Out: the languages whose containers may be in its heap.
+//! Finds out which languages a process uses, and so which containers its heap may have.
 //!
-//! Three words of a C program can look like those of a `std::string`, by chance. So the kinds of a language are told only where the language
-//! is: its library, or what each program has that is linked with it. A stripped file has these still.
+//! Three words of a C program can look like those of a `std::string` by chance. So the kinds of a language are only searched if the process
+//! has the language's library, or marks that each program has that is linked with it. A stripped file still has these marks.
 
 use std::os::unix::fs::FileExt;
 
@@ -14,11 +14,12 @@ use crate::modules::{ModuleList, Open};
 
 /// The libraries of C++.
 const CPP: [&str; 2] = ["libstdc++.so", "libc++.so"];
-/// A program that is linked with them statically has the names of their classes of type information.
+/// The names of these libraries' classes of type information begin so. A statically linked program contains them.
 const CPP_MARK: &[u8] = b"N10__cxxabiv1";
-/// The paths of the sources of Rust's library, in the texts of panics. The first one is of builds that have removed the beginning.
+/// Paths of the sources of Rust's library, which are in the texts of panics. The first one is in builds that remove the beginning of the
+/// path.
 const RUST_MARKS: [&[u8]; 2] = [b"library/core/src/", b"/rustc/"];
-/// Our own libraries in other programs, which are written in Rust.
+/// The names of our own preloads begin so. They are written in Rust, but the program may not be.
 const OWN: &str = "preload-";
 /// The most bytes of a file that are searched.
 const MOST: u64 = 128 << 20;
@@ -35,7 +36,7 @@ pub struct Languages {
 }
 
 impl Languages {
-    /// Those of a process.
+    /// The languages of a process.
     pub fn of(memory: &dyn Memory, modules: &ModuleList, open: &Open) -> Languages {
         let is_library = |path: &str| {
             let name = path.rsplit('/').next().unwrap_or_default();
@@ -49,14 +50,14 @@ impl Languages {
             }
             match module.open(open) {
                 Some(file) => found.add(&file),
-                // What cannot be looked at may have any language.
+                // A file that cannot be opened may have any language.
                 None => found = Languages { cpp: true, rust: true },
             }
         }
         found
     }
 
-    /// Adds those whose marks are among the constants of a file.
+    /// Adds the languages whose marks are among the constants of a file.
     fn add(&mut self, file: &Opened) {
         let cache = elf::cache(file);
         let Some(elf) = Elf::of(&cache) else { return };

@@ -1,8 +1,8 @@
-//! Blocks that nothing reaches. In: what is reached. Out: which are leaked, directly or by another leaked block.
+//! Finds the leaked blocks: those that nothing reaches. Says for each whether another leaked block leads to it.
 //!
-//! In a process that runs on, a pointer can move from memory that is not yet copied to memory that is copied already. So two readings have
-//! to agree: a block counts as leaked if nothing reaches it in either, at the same address, with the same size and the same content. What
-//! is only in one of them may be held, and so may all that it leads to.
+//! While a process runs, a pointer can move from memory that is not yet copied to memory that was copied before. So two readings have to
+//! agree: a block counts as leaked if nothing reaches it in either, and its address, size and content are the same in both. Any other block
+//! may be held, and so may all blocks to which it leads.
 
 use allocanary_heap::MemoryCopy;
 
@@ -33,7 +33,7 @@ fn candidate(copy: &MemoryCopy, blocks: &Blocks, index: u32) -> LeakSuspect {
     LeakSuspect { at: block.at, bytes: block.bytes, hash }
 }
 
-/// Takes as reached what was reached in an earlier reading or has changed since, and all that it leads to.
+/// Adds to `reach` the blocks that an earlier reading had reached, or that have changed since, and all blocks to which they lead.
 pub fn agree(copy: &MemoryCopy, blocks: &Blocks, reach: &mut Reach, earlier: &[LeakSuspect], links: &Links) {
     for (index, _) in blocks.iter() {
         if !reach.has(index) && earlier.binary_search(&candidate(copy, blocks, index)).is_err() {
@@ -42,16 +42,16 @@ pub fn agree(copy: &MemoryCopy, blocks: &Blocks, reach: &mut Reach, earlier: &[L
     }
 }
 
-/// A block that is leaked.
+/// A leaked block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leak {
-    /// The block.
+    /// The index of the block.
     pub block: u32,
-    /// Whether no other leaked block leads to it. Of a circle the first one counts as direct.
+    /// Whether no other leaked block leads to it. If blocks lead to each other in a circle, the first one counts as direct.
     pub direct: bool,
 }
 
-/// All of them, in the order of their addresses.
+/// All leaked blocks, in the order of their addresses.
 pub fn of(copy: &MemoryCopy, blocks: &Blocks, reach: &Reach, links: &Links) -> Vec<Leak> {
     let mut leaks: Vec<Leak> =
         blocks.iter().filter(|(index, _)| !reach.has(*index)).map(|(block, _)| Leak { block, direct: true }).collect();
@@ -64,8 +64,8 @@ pub fn of(copy: &MemoryCopy, blocks: &Blocks, reach: &Reach, links: &Links) -> V
             }
         });
     }
-    // First those that no leaked block leads to. What is left then are circles, and what these lead to: of two such groups the one that leads
-    // to the other comes later in this order, backwards.
+    // First come the blocks to which no leaked block leads. The rest are circles, and blocks to which circles lead. If one such group leads
+    // to another, it comes later in `order`, so this list is used backwards.
     let order = finished(leaks.len(), |at, visit| {
         each_pointer(copy, blocks, links, leaks[at].block, |_, to| place(&leaks, to).into_iter().for_each(&mut *visit));
     });
@@ -89,7 +89,7 @@ pub fn of(copy: &MemoryCopy, blocks: &Blocks, reach: &Reach, links: &Links) -> V
     leaks
 }
 
-/// The order in which a depth-first walk from each of so many places, the lowest first, is done with them.
+/// The order in which a depth-first walk finishes the items, when it starts at each item, the lowest first.
 fn finished(count: usize, pointers: impl Fn(usize, &mut dyn FnMut(usize))) -> Vec<usize> {
     let (mut seen, mut order, mut stack) = (vec![false; count], Vec::new(), Vec::new());
     for first in 0..count {

@@ -1,14 +1,14 @@
 //! Internal to [allocanary](https://docs.rs/allocanary): this crate has no stable API, and any release may change it.
 //!
-//! What the heap of another process contains, who holds it, and what nothing holds. Data flow in one direction:
+//! Finds what the heap of another process contains, what holds it, and what nothing holds. It does so in these steps:
 //!
-//! 1. A copy of what the process can write. The walkers of `allocanary-heap` run on it and list the live blocks.
-//! 2. The roots: globals, variables and stacks of threads, registers, other memory.
-//! 3. The walk from them: which blocks are reached, and from where first. The others are leaked.
-//! 4. The kinds of blocks, by what proves itself in them.
-//! 5. [`Contents`]: the kinds, the holders and the leaks as numbers and names, for every view and for a file.
+//! 1. It copies the memory that the process can write. The walkers of `allocanary-heap` run on the copy and list the live blocks.
+//! 2. It finds the roots: global variables, variables and stacks of threads, registers, and other memory.
+//! 3. It follows the pointers from the roots: which blocks are reached, and from which place first. The others are leaked.
+//! 4. It finds the kinds of the blocks by their content and their neighbours.
+//! 5. [`Contents`] has the kinds, the holders and the leaks as numbers and names, for all views and for a file.
 //!
-//! Everything that is read is hostile: no recursion, and no memory but for what blocks there are.
+//! All that is read may be hostile: so nothing is recursive, and the memory used is limited by the number of blocks.
 
 // This crate returns numbers and texts. Only the command writes to a terminal.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]

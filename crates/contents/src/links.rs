@@ -1,21 +1,21 @@
-//! Words that point to a block and do not hold it. In: which blocks are objects of CPython. Out: whether a pointer counts.
+//! Finds words that point to a block but do not hold it.
 //!
-//! Its collector links all objects that it looks after by two words before each object: they hold nothing, and everything would be reached
-//! by them. They point to the words before an object, and all other pointers to the object itself. A weak reference has a pointer to its
-//! object and to its neighbours in a list. Nor does the unused part of a stream's buffer hold anything.
+//! CPython's garbage collector links all its objects by two words before each object. These words hold nothing, and would make every object
+//! reachable. They point to the words before an object, while all other pointers point to the object itself. A weak reference has pointers
+//! to its object and to its neighbours in a list, which hold nothing either. Nor does the unused part of a stream's buffer.
 
 use crate::blocks::Blocks;
 use crate::buffers::Buffer;
 use crate::data::{DataRule, DataWords};
 
-/// What is known of one block: nothing, or where in it an object is.
+/// Where in a block an object of CPython is, if there is one, and of what sort it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ObjectLink(u8);
 
 const WEAK: u8 = 1 << 7;
 const COLLECTED: u8 = 1 << 6;
 const IS: u8 = 1 << 5;
-/// The collector's words before an object.
+/// The bytes of the collector's words before an object.
 const HEAD: u64 = 16;
 /// `wr_object`, `wr_prev` and `wr_next` of a weak reference.
 const OF_WEAK: [u64; 3] = [16, 40, 48];
@@ -26,41 +26,41 @@ impl ObjectLink {
         ObjectLink(IS | (at / 8) as u8 & 15 | if collected { COLLECTED } else { 0 } | if weak { WEAK } else { 0 })
     }
 
-    /// Where it is.
+    /// The offset of the object in its block.
     pub fn at(self) -> Option<u64> {
         (self.0 & IS != 0).then_some(u64::from(self.0 & 15) * 8)
     }
 }
 
-/// What is known of all blocks.
+/// The objects, data and buffers of all blocks.
 #[derive(Debug, Default)]
 pub struct Links {
-    /// Empty where no block is an object.
+    /// One item for each block. Empty if no block has an object.
     objects: Vec<ObjectLink>,
-    /// Words that are data: what they lead to is not held by them.
+    /// The words that are data, and so hold nothing.
     pub data: DataWords,
     /// Buffers of streams, in the order of their blocks.
     buffers: Vec<Buffer>,
 }
 
 impl Links {
-    /// With what is known of each block.
+    /// With the object of each block.
     pub fn new(objects: Vec<ObjectLink>) -> Links {
         Links { objects, ..Links::default() }
     }
 
-    /// Adds buffers: what is in use is data, and the rest holds nothing. `blocks`: how many blocks there are.
+    /// Adds buffers of streams: their used bytes are data, and the rest holds nothing. `blocks` is the number of all blocks.
     pub fn add_buffers(&mut self, blocks: usize, buffers: Vec<Buffer>) {
         buffers.iter().for_each(|buffer| self.data.set(blocks, buffer.block, DataRule::WHOLE));
         self.buffers = buffers;
     }
 
-    /// The object in a block.
+    /// The offset of the object in a block.
     pub fn object(&self, block: u32) -> Option<u64> {
         self.objects.get(block as usize)?.at()
     }
 
-    /// Whether a word that leads to a block can hold it: it does not point to what the collector has before an object.
+    /// Whether a word that leads to a block can hold it. It cannot if it points to the collector's words before an object.
     #[inline]
     pub fn counts(&self, blocks: &Blocks, to: u32, word: u64) -> bool {
         let Some(object) = self.objects.get(to as usize).filter(|object| object.0 & COLLECTED != 0) else {
@@ -71,13 +71,13 @@ impl Links {
         (word & crate::blocks::ADDRESS).wrapping_sub(head) >= 8
     }
 
-    /// Whether a word of a block holds what it leads to.
+    /// Whether the word of a block at this offset holds the block to which it leads.
     #[inline]
     pub fn holds(&self, from: u32, at: u64) -> bool {
         self.may_hold(from, at) && !self.data.has(from, at)
     }
 
-    /// Whether a word of a block holds what it leads to, or is data that looks like a pointer.
+    /// Whether the word of a block at this offset holds the block to which it leads, or is data that looks like a pointer.
     #[inline]
     pub fn may_hold(&self, from: u32, at: u64) -> bool {
         let Some(object) = self.objects.get(from as usize).filter(|object| object.0 & (WEAK | COLLECTED) != 0) else {
@@ -85,7 +85,7 @@ impl Links {
             return buffer.map_or(true, |buffer| self.buffers[buffer].uses(at));
         };
         let within = at.wrapping_sub(u64::from(object.0 & 15) * 8);
-        // The first object of the collector's list is linked to the list's head, in the state of the interpreter.
+        // This includes the link of the first object, which points to the head of the collector's list in the interpreter's state.
         let is_link = object.0 & COLLECTED != 0 && within.wrapping_add(HEAD) < HEAD;
         !(is_link || object.0 & WEAK != 0 && OF_WEAK.contains(&within))
     }

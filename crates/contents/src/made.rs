@@ -1,4 +1,4 @@
-//! A process in a test: mappings and words that a test writes.
+//! The memory of a process for tests, with mappings and words that a test writes.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::languages::Languages;
 use crate::modules::ModuleList;
 use crate::roots::{Root, RootKind};
 
-/// The memory of a process that never was.
+/// The memory of a process for tests.
 #[derive(Default)]
 pub struct FakeHeap {
     mappings: Vec<Mapping>,
@@ -20,7 +20,7 @@ pub struct FakeHeap {
 }
 
 impl FakeHeap {
-    /// One with a mapping that can be written, all of whose pages are there, for each of these: address and bytes.
+    /// Makes a writable mapping for each address and length, with all pages resident.
     pub fn of(mappings: &[(u64, u64)]) -> FakeHeap {
         let maps: String =
             mappings.iter().map(|(at, bytes)| format!("{at:x}-{:x} rw-p 0 00:0 0 \n", at + bytes)).collect();
@@ -36,7 +36,7 @@ impl FakeHeap {
         made
     }
 
-    /// One with these lines of `/proc/PID/maps`, and nothing in them.
+    /// Makes mappings from lines of `/proc/PID/maps`, without bytes.
     pub fn with_maps(maps: &str) -> FakeHeap {
         FakeHeap { mappings: allocanary_heap::parse_maps(maps), ..FakeHeap::default() }
     }
@@ -54,17 +54,17 @@ impl FakeHeap {
         all[place..place + bytes.len()].copy_from_slice(bytes);
     }
 
-    /// Makes a mapping one with compiled code.
+    /// Makes the mapping at an address executable.
     pub fn make_executable(&mut self, at: u64) {
         self.mappings.iter_mut().filter(|one| one.from == at).for_each(|one| one.executable = true);
     }
 
-    /// Makes a mapping one of a file.
+    /// Makes the mapping at an address a mapping of a file.
     pub fn make_file(&mut self, at: u64) {
         self.mappings.iter_mut().filter(|one| one.from == at).for_each(|one| one.inode = 1);
     }
 
-    /// Its copy.
+    /// Copies the memory.
     pub fn copy(&self) -> MemoryCopy<'_> {
         whole(self, room_for(self))
     }
@@ -92,7 +92,7 @@ impl Memory for FakeHeap {
     }
 }
 
-/// Blocks at addresses, of so many bytes each.
+/// Blocks from addresses and lengths.
 pub fn blocks(all: impl IntoIterator<Item = (u64, u64)>) -> Blocks {
     Blocks::new(all.into_iter().map(|(at, bytes)| HeapBlock { at, bytes }).collect())
 }
@@ -107,7 +107,7 @@ pub fn kinds(made: &FakeHeap, blocks: &Blocks, at: u64) -> Vec<String> {
     kinds_with(Languages { cpp: true, rust: true }, made, blocks, at)
 }
 
-/// The same in a process that has these languages.
+/// As [`kinds`], in a process with these languages.
 pub fn kinds_with(languages: Languages, made: &FakeHeap, blocks: &Blocks, at: u64) -> Vec<String> {
     let copy = made.copy();
     let (modules, roots) = (ModuleList::default(), globals(at));

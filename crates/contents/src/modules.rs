@@ -1,7 +1,7 @@
-//! The program and its libraries. In: the mappings and the files behind them. Out: which of them has an address, how much thread-local
-//! storage they have, and which global variable an address is in.
+//! The program and its libraries (modules): which of them has an address, the size of their thread-local storage, and the global variable
+//! at an address.
 //!
-//! The files are those of the process, and can say anything: what cannot be read has no names.
+//! The files belong to the process, and may be hostile. Variables of a file that cannot be read have no names.
 
 use std::cell::OnceCell;
 use std::os::unix::fs::FileExt;
@@ -22,28 +22,29 @@ pub type Open<'a> = dyn Fn(&Mapping) -> Option<Rc<Opened>> + 'a;
 pub struct Module {
     /// Its file's name, without folders.
     pub name: String,
-    /// Its addresses, as its headers say. A program can map its own file again elsewhere, and what is between is not the file's.
+    /// Its addresses, according to its headers. A program can map its own file a second time elsewhere: memory between the two is not the
+    /// file's.
     from: u64,
     to: u64,
-    /// What is added to the addresses in the file.
+    /// The difference between an address in memory and the address in the file.
     bias: u64,
     /// Bytes of thread-local storage.
     tls: u64,
     first: Mapping,
-    /// The mappings of its file, from its own to the next file's.
+    /// The mappings of its file, up to the next file's.
     mapped: Vec<(u64, u64)>,
-    /// Its segments in the file: address, place, bytes.
+    /// Its segments, each as its address in the file, its offset and its bytes.
     segments: Vec<[u64; 3]>,
     build_id: Vec<u8>,
     variables: OnceCell<Variables>,
 }
 
-/// All of them, in the order of their addresses.
+/// All modules, in the order of their addresses.
 #[derive(Default)]
 pub struct ModuleList(Vec<Module>);
 
 impl ModuleList {
-    /// Those of a memory. `open` opens the file of a mapping.
+    /// Finds the modules of a process. `open` opens the file of a mapping.
     pub fn of(memory: &dyn Memory, open: &Open) -> ModuleList {
         let mut all: Vec<Module> = Vec::new();
         for mapping in memory.mappings().iter().filter(|one| one.inode != 0) {
@@ -53,9 +54,9 @@ impl ModuleList {
                 _ => all.push(Module::new(mapping)),
             }
         }
-        // Files of data are mapped as well. Their first mapping has no ELF header.
+        // Data files may be mapped too: their first mapping has no ELF header, so they are removed.
         all.retain_mut(|module| module.read_headers(open).is_some());
-        // What a header says must not take another module's addresses.
+        // A length from a header must not include addresses of the next module.
         for index in 1..all.len() {
             let next = all[index].from;
             all[index - 1].to = all[index - 1].to.min(next);
@@ -63,13 +64,13 @@ impl ModuleList {
         ModuleList(all)
     }
 
-    /// The module that has an address: its number.
+    /// The index of the module with this address.
     pub fn find(&self, at: u64) -> Option<u32> {
         let after = self.0.partition_point(|one| one.from <= at);
         after.checked_sub(1).filter(|index| at < self.0[*index].to).map(|index| index as u32)
     }
 
-    /// Reads what a file has for an address: `gcore` leaves out what cannot be written.
+    /// Reads the bytes for an address from the module's file: `gcore` leaves out memory that cannot be written.
     pub fn read_file(&self, at: u64, into: &mut [u8], open: &Open) -> bool {
         let Some(module) = self.find(at).map(|index| self.get(index)) else { return false };
         let place = module.segments.iter().find_map(|[from, place, bytes]| {
@@ -81,27 +82,27 @@ impl ModuleList {
         file.is_some_and(|(place, file)| file.file.read_exact_at(into, place).is_ok())
     }
 
-    /// One of them.
+    /// The module with this index.
     pub fn get(&self, index: u32) -> &Module {
         &self.0[index as usize]
     }
 
-    /// All of them.
+    /// All modules.
     pub fn all(&self) -> impl Iterator<Item = &Module> {
         self.0.iter()
     }
 
-    /// Those whose file's name begins so.
+    /// The modules whose file name begins with one of the prefixes.
     pub fn named<'a>(&'a self, prefixes: &'a [&str]) -> impl Iterator<Item = &'a Module> {
         self.0.iter().filter(|one| prefixes.iter().any(|prefix| one.name.starts_with(prefix)))
     }
 
-    /// The thread-local storage below each thread pointer: that of all modules.
+    /// The bytes of thread-local storage below each thread pointer, for all modules.
     pub fn tls(&self) -> u64 {
         self.0.iter().map(|one| one.tls.next_multiple_of(64)).fold(0, u64::saturating_add).min(1 << 20)
     }
 
-    /// The global variable that has an address, by its symbol; without one the module and the distance from its beginning.
+    /// The name of the global variable at an address. Without a symbol, the module and the distance from its beginning.
     pub fn variable(&self, at: u64, open: &Open) -> Option<String> {
         let module = self.get(self.find(at)?);
         let variable = module.variable(at, open).map(|variable| short(&variable.name()));
@@ -111,7 +112,7 @@ impl ModuleList {
         ))
     }
 
-    /// The bounds of the variable that has an address, in the memory.
+    /// The first address, and the address behind the last one, of the variable at an address.
     pub fn bounds(&self, at: u64, open: &Open) -> Option<(u64, u64)> {
         let module = self.get(self.find(at)?);
         let found = module.variable(at, open)?;
@@ -161,20 +162,21 @@ impl Module {
             end = end.max(at.checked_add(bytes)?.checked_add(PAGE - 1)? / PAGE * PAGE);
         }
         (self.tls, self.build_id) = (elf.thread_local(), elf.build_id());
-        // Code that is mapped again is behind the beginning of the file.
+        // If the code of a file is mapped a second time, this mapping does not start at the beginning of the file. It is no module.
         if first >= end || begin != self.first.offset {
             return None;
         }
         self.bias = self.from.wrapping_sub(first);
         let to = self.from.checked_add(end - first)?;
         let own = self.mapped.iter().filter(|(from, _)| *from < to).map(|(_, to)| *to).max().unwrap_or(self.to);
-        // The memory behind the file is there where the whole file is. Who reads his own file may map a part of it as data.
+        // The memory behind the file (bss) is only there if the whole file is mapped. A program that reads its own file may have mapped a
+        // part of it as data.
         let is_whole = own.wrapping_sub(self.bias) >= stored_end;
         self.to = if is_whole { to } else { own };
         Some(())
     }
 
-    /// The variable that has an address, by the file, and by its debug file if this host has one.
+    /// The variable at an address, from the symbols of the file and of its debug file, if this host has one.
     fn variable(&self, at: u64, open: &Open) -> Option<&Variable> {
         let all = self.variables.get_or_init(|| {
             let mut all = Variables::default();

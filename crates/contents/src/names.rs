@@ -1,16 +1,16 @@
-//! Names of types and variables. In: what a compiler made of them. Out: what a programmer calls them.
+//! Converts the mangled names of types and variables to names as in the source.
 
 use allocanary_names::mangled;
 
 /// The longest name that is shown.
 const LONGEST: usize = 120;
 
-/// The name of a C++ type from the text in its type information.
+/// The name of a C++ type, from the text in its type information.
 pub fn of_type(text: &str) -> String {
     short(&mangled::type_name(text))
 }
 
-/// A long name without its middle.
+/// Shortens a long name by removing its middle.
 pub fn short(name: &str) -> String {
     let count = name.chars().count();
     if count <= LONGEST {

@@ -1,11 +1,11 @@
-//! The paths from holders to blocks, by kind. In: each block with what leads to it, in the order of the walk. Out: a tree for each holder,
-//! whose nodes are kinds: `server` → pointer array → struct → text.
+//! Groups the paths from holders to blocks by kind. The result is a tree for each holder, whose nodes are kinds: `server` → pointer array →
+//! struct → text.
 //!
-//! A kind that is in the path already is not entered again: a list of a million nodes is one node of the tree.
+//! A kind that is already in the path is not added again: so a list of a million nodes is one node of the tree.
 
 use std::collections::HashMap;
 
-/// The depth of the tree, and the nodes of all trees. What is deeper counts for the node above.
+/// The greatest depth of a tree, and the most nodes of all trees. Deeper blocks count for the node above.
 const DEEPEST: u32 = 10;
 const MOST: usize = 1 << 18;
 const NONE: u32 = u32::MAX;
@@ -13,19 +13,19 @@ const NONE: u32 = u32::MAX;
 /// A node of a tree.
 #[derive(Clone, Copy, Debug)]
 pub struct PathNode {
-    /// The node above; none of a holder.
+    /// The node above; `NONE` for a holder's node.
     above: u32,
-    /// The holder's place in the list.
+    /// The index of the holder.
     pub holder: u32,
-    /// The kind; of a holder none.
+    /// The kind; `NONE` for a holder's node.
     kind: u32,
-    /// How deep it is: 1 for what the holder points to.
+    /// The depth: 1 for blocks that the holder points to.
     depth: u32,
-    /// Where the pointer to the first of its blocks is.
+    /// The offset of the pointer to the first of these blocks.
     offset: u64,
-    /// Its blocks.
+    /// The number of its blocks.
     blocks: u64,
-    /// Bytes of them.
+    /// The bytes of these blocks.
     bytes: u64,
 }
 
@@ -41,27 +41,27 @@ pub struct Paths {
 /// A line of a tree that is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TreeRow {
-    /// How deep it is: 0 for what the holder points to.
+    /// The depth: 0 for blocks that the holder points to.
     pub depth: u32,
-    /// Where the pointer to the first of its blocks is, from the beginning of what is above.
+    /// The offset of the pointer to the first of these blocks, from the beginning of the block or holder above.
     pub offset: u64,
     /// The number of the kind.
     pub kind: u32,
-    /// The blocks of it here.
+    /// The number of its blocks.
     pub blocks: u64,
-    /// Bytes of them.
+    /// The bytes of these blocks.
     pub bytes: u64,
-    /// Bytes of them and of all below.
+    /// Bytes of these blocks and of all below.
     pub with_all: u64,
 }
 
 impl Paths {
-    /// For so many blocks.
+    /// For this number of blocks.
     pub fn new(blocks: usize) -> Paths {
         Paths { nodes: Vec::new(), known: HashMap::new(), holders: HashMap::new(), of: vec![NONE; blocks] }
     }
 
-    /// A block that a holder points to.
+    /// Adds a block that a holder points to.
     pub fn begin(&mut self, holder: u32, block: u32, kind: u32, offset: u64) {
         let first = *self.holders.entry(holder).or_insert_with(|| {
             self.nodes.push(PathNode { above: NONE, holder, kind: NONE, depth: 0, offset: 0, blocks: 0, bytes: 0 });
@@ -70,7 +70,7 @@ impl Paths {
         self.of[block as usize] = self.child(first, kind, || offset);
     }
 
-    /// A block that another one points to, which has its place.
+    /// Adds a block that another block points to, which was added before.
     pub fn below(&mut self, parent: u32, block: u32, kind: u32, offset: impl FnOnce() -> u64) {
         let above = self.of[parent as usize];
         self.of[block as usize] = self.child(above, kind, offset);
@@ -97,22 +97,22 @@ impl Paths {
         number
     }
 
-    /// Counts a block that has its place.
+    /// Counts a block that was added before.
     pub fn count(&mut self, block: u32, bytes: u64) {
         let node = &mut self.nodes[self.of[block as usize] as usize];
         node.blocks += 1;
         node.bytes += bytes;
     }
 
-    /// The holder of a block that has its place.
+    /// The holder of a block that was added before.
     pub fn holder(&self, block: u32) -> u32 {
         self.nodes[self.of[block as usize] as usize].holder
     }
 
-    /// The tree of each holder that is wanted, from the top: what has at least one part in `part` of the holder's bytes, at most `most` lines.
+    /// The trees of these holders, from the top. A line has at least 1 / `part` of the holder's bytes, and a tree has at most `most` lines.
     pub fn trees(&self, holders: &[u32], part: u64, most: usize) -> Vec<Vec<TreeRow>> {
         let mut with_all: Vec<u64> = self.nodes.iter().map(|node| node.bytes).collect();
-        // A node comes behind the one above it.
+        // Each node comes after the node above it.
         for (at, node) in self.nodes.iter().enumerate().rev() {
             if node.above != NONE {
                 with_all[node.above as usize] += with_all[at];

@@ -1,5 +1,5 @@
-//! Who points to a block. In: an address, or a kind. Out: for the block, or for the largest few of the kind, what points to it and from which
-//! place, the path from a root, and what it retains.
+//! Finds what points to a block, or to the largest few blocks of a kind: the pointers and their places, the path from a root, and what the
+//! block retains.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -14,13 +14,13 @@ use crate::modules::Open;
 use crate::reach::{From, Reach, each_found};
 use crate::wanted::Target;
 
-/// The blocks of a kind that are told, and the pointers to each.
+/// The most blocks of a kind that are returned, and the most pointers to each.
 const BLOCKS: usize = 5;
 const POINTERS: usize = 20;
-/// The steps of a path that are told: so many from the root on, and so many before the block.
+/// The most steps of a path that are returned at each end: from the root on, and before the block.
 const STEPS: usize = 8;
 
-/// What the answer is made of.
+/// The data in which pointers are searched.
 pub struct Search<'a> {
     /// The blocks and their kinds.
     pub heap: &'a TypedBlocks<'a>,
@@ -30,7 +30,7 @@ pub struct Search<'a> {
     pub reach: &'a Reach,
     /// Words that hold nothing.
     pub links: &'a Links,
-    /// What blocks retain, if that is known.
+    /// What blocks retain, if this was computed.
     pub tree: Option<&'a Tree>,
     /// The names of holders.
     pub names: &'a HolderNames<'a>,
@@ -39,7 +39,7 @@ pub struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Looks for it.
+    /// Finds the blocks, and what points to them.
     pub fn find(&self, target: &Target) -> Pointed {
         let all: Vec<u32> = match target {
             Target::Address(at) => self.heap.blocks.find(*at).into_iter().collect(),
@@ -74,7 +74,7 @@ impl Search<'_> {
         self.kinds.kind(self.kinds.number(block)).name.clone()
     }
 
-    /// The blocks of the kind with a name, or else of the largest one whose name has this text.
+    /// The blocks of the kind with this name. If there is none, those of the largest kind whose name contains the text.
     fn of_kind(&self, text: &str) -> Vec<u32> {
         let mut bytes: HashMap<u32, u64> = HashMap::new();
         for (index, block) in self.heap.blocks.iter() {
@@ -86,7 +86,7 @@ impl Search<'_> {
         self.heap.blocks.iter().map(|(index, _)| index).filter(|index| self.kinds.number(*index) == number).collect()
     }
 
-    /// The first pointers to each block, and how many there are beyond.
+    /// The first pointers to each block, and the number of further ones.
     fn pointers(&self, wanted: &[u32]) -> HashMap<u32, (Vec<Pointer>, u64)> {
         let mut found: HashMap<u32, (Vec<Pointer>, u64)> =
             wanted.iter().map(|block| (*block, Default::default())).collect();
@@ -118,7 +118,7 @@ impl Search<'_> {
         found
     }
 
-    /// The way from a root to a block: what each step is, and where in it the pointer to the next one is.
+    /// The path from a root to a block: each step, and the offset in it of the pointer to the next step.
     fn path(&self, block: u32) -> Vec<Pointer> {
         let (heap, mut steps, mut at) = (self.heap, Vec::new(), block);
         // A path has each block once.

@@ -1,7 +1,7 @@
-//! The sampled profile of a process that has one. In: the copy. Out: where its table is, and which blocks were sampled.
+//! Finds the sampled profile of a process, if it has one: the addresses of its table, and of the sampled blocks.
 //!
-//! The table has the addresses of sampled blocks, and pages of stacks that were walked. It holds none of these blocks: as a root it would
-//! hide each leaked block that was sampled.
+//! The table has the addresses of sampled blocks, and recorded pages of stacks. It must not count as a root: otherwise each sampled block
+//! would be reachable, and none would be leaked.
 
 use std::ops::Range;
 
@@ -9,26 +9,26 @@ use allocanary_heap::{Memory, MemoryCopy};
 use allocanary_profile::layout::{MARK, table_of};
 use allocanary_profile::reader::{MOST_TABLES, ProfileTrouble, of_table};
 
-/// What the tables of a process say. More than one if several libraries profile it.
+/// The content of all tables of a process. There are several if several libraries sample it.
 #[derive(Debug, Default)]
 pub struct ProcessProfile {
     /// Whether there is a table.
     pub is_there: bool,
-    /// The addresses of the tables, which are no roots.
+    /// The address ranges of the tables, which are no roots.
     pub ranges: Vec<Range<u64>>,
     /// The addresses of the blocks that were sampled.
     pub blocks: Vec<u64>,
 }
 
 impl ProcessProfile {
-    /// Looks for the marks that lead to tables.
+    /// Searches the marks that lead to tables.
     pub fn of(copy: &MemoryCopy) -> ProcessProfile {
         let mut profile = ProcessProfile::default();
         for table in tables(copy) {
             let Some(mapping) = copy.mapping(table).filter(|one| one.writable && !one.shared && one.inode == 0) else {
                 continue;
             };
-            // The kernel joins no other memory to it: its pages are wiped by a fork.
+            // The whole mapping is the table: its pages are wiped by a fork, so the kernel does not merge it with other memory.
             profile.ranges.push(table..mapping.to);
             let words = |at: u64, count: usize| {
                 let mut bytes = vec![0; count * 8];
@@ -39,7 +39,7 @@ impl ProcessProfile {
             profile.is_there |= !matches!(found, Err(ProfileTrouble::None(_)));
             profile.blocks.extend(found.iter().flat_map(|found| &found.samples).map(|sample| sample.address));
         }
-        // A large block is in each of several tables.
+        // If there are several tables, a large block is in each of them.
         profile.blocks.sort_unstable();
         profile.blocks.dedup();
         profile
@@ -49,7 +49,7 @@ impl ProcessProfile {
 /// The addresses that marks lead to.
 fn tables(copy: &MemoryCopy) -> Vec<u64> {
     let mut found = Vec::new();
-    // The mark is in the data of the program or of a library.
+    // Marks are in the data of the program or of a library.
     for data in copy.mappings().iter().filter(|one| one.writable && !one.shared && one.inode != 0) {
         let mut at = copy.next(data.from, data.to);
         while at < data.to

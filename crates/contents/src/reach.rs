@@ -1,7 +1,7 @@
-//! The walk from the roots. In: the copy, its blocks, the roots. Out: which blocks are reached, and from where first.
+//! Follows pointers from the roots, and finds which blocks are reached, and from which place first.
 //!
-//! Breadth first, from one kind of roots after the other, so that what reaches a block is a shortest path from the best kind. The list of
-//! blocks in the order in which they are met is the queue as well: nothing is recursive, and no block is in it twice.
+//! The walk is breadth first, from one kind of roots after the other. So the first path to a block is a shortest one from the best kind of
+//! roots. The list of blocks in the order in which they are met is also the queue: nothing is recursive, and no block is in it twice.
 
 use allocanary_heap::{Memory, MemoryCopy};
 
@@ -9,43 +9,43 @@ use crate::blocks::Blocks;
 use crate::links::Links;
 use crate::roots::Root;
 
-/// What leads to a block first.
+/// The place that first leads to a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum From {
     /// Nothing.
     Nothing,
-    /// A root: the place of its address in [`Reach::roots`].
+    /// A root: the index of its address in [`Reach::roots`].
     Root(u32),
     /// Another block.
     Block(u32),
-    /// It was reached in another reading, or has changed since.
+    /// No place in this reading: the block was reached in another reading, or has changed since.
     Unsure,
     /// Only data that looks like a pointer.
     Likeness,
 }
 
-/// Marks in the list of parents.
+/// Special values in the list of parents.
 const NOTHING: u32 = u32::MAX;
 const ROOT: u32 = 1 << 31;
 const UNSURE: u32 = u32::MAX - 1;
 const LIKENESS: u32 = u32::MAX - 2;
 
-/// What is reached.
+/// The blocks that are reached.
 #[derive(Debug, Default)]
 pub struct Reach {
-    /// For each block what leads to it first.
+    /// For each block, what leads to it first.
     parents: Vec<u32>,
-    /// The blocks in the order in which they are met.
+    /// The blocks in the order in which the walk met them.
     pub order: Vec<u32>,
-    /// How many of them were followed, and of how many the data was looked at.
+    /// How many of `order` were followed, and of how many the data words were followed.
     followed: usize,
     looked: usize,
-    /// The addresses of roots that lead to a block first, and the root that each is in.
+    /// The addresses in roots that lead to a block first, each with the index of its root.
     pub roots: Vec<(u64, u32)>,
 }
 
 impl Reach {
-    /// Walks from the roots. `links` tells words that hold nothing.
+    /// Walks from the roots. `links` says which words hold nothing.
     pub fn of(copy: &MemoryCopy, blocks: &Blocks, roots: &[Root], links: &Links) -> Reach {
         let mut reach = Reach {
             parents: vec![NOTHING; blocks.len()],
@@ -88,7 +88,7 @@ impl Reach {
         self.order.push(found);
     }
 
-    /// Reaches a block from nowhere else, and all that it leads to.
+    /// Adds a block that nothing reaches, as unsure, and all blocks to which it leads.
     pub fn add(&mut self, copy: &MemoryCopy, blocks: &Blocks, block: u32, links: &Links) {
         if self.parents[block as usize] == NOTHING {
             self.parents[block as usize] = UNSURE;
@@ -98,7 +98,7 @@ impl Reach {
         }
     }
 
-    /// Follows the blocks that are met and not yet followed.
+    /// Follows the blocks that were met and not yet followed.
     fn go_on(&mut self, copy: &MemoryCopy, blocks: &Blocks, links: &Links) {
         let mut next = self.followed;
         while let Some(&block) = self.order.get(next) {
@@ -114,7 +114,7 @@ impl Reach {
         self.followed = next;
     }
 
-    /// Reaches what only data leads to, after all that something holds was reached.
+    /// Adds the blocks to which only data leads. Call it after all held blocks were reached.
     fn look_alike(&mut self, copy: &MemoryCopy, blocks: &Blocks, links: &Links) {
         while let Some(&block) = self.order.get(self.looked) {
             self.looked += 1;
@@ -132,14 +132,14 @@ impl Reach {
         }
     }
 
-    /// The walk with what is known of data now. What only another reading reached stays reached.
+    /// Repeats the walk with the data words that are known now. Blocks that only another reading reached stay reached.
     pub fn again(&self, copy: &MemoryCopy, blocks: &Blocks, roots: &[Root], links: &Links) -> Reach {
         let mut reach = Reach::of(copy, blocks, roots, links);
         self.order.iter().for_each(|block| reach.add(copy, blocks, *block, links));
         reach
     }
 
-    /// What leads to a block first.
+    /// The place that first leads to a block.
     pub fn from(&self, block: u32) -> From {
         match self.parents[block as usize] {
             NOTHING => From::Nothing,
@@ -156,7 +156,7 @@ impl Reach {
     }
 }
 
-/// Visits the blocks that a block holds: the distance of the pointer from the block's beginning, and the block.
+/// Visits the blocks that a block holds. `visit` gets the offset of the pointer, and the block.
 pub fn each_pointer(copy: &MemoryCopy, blocks: &Blocks, links: &Links, block: u32, mut visit: impl FnMut(u64, u32)) {
     each_found(copy, blocks, links, block, |at, found| {
         if links.holds(block, at) {

@@ -1,12 +1,12 @@
-//! Where pointers to blocks are kept outside of blocks. In: the memory, its threads, and what the allocators have. Out: ranges of
-//! addresses, each with what it is.
+//! Finds the roots: memory outside of blocks that can have pointers to blocks. Each root is a range of addresses, or a word.
 //!
-//! What a program has written counts also after it made the memory read-only, or code, or took all rights away: it can give them again.
+//! Memory that the program has written still counts after it made the memory read-only, executable or inaccessible: it can change this
+//! back.
 //!
-//! What the program took with `sbrk`, in the middle of the C library's heap, is its own.
+//! Memory that the program took with `sbrk`, in the middle of the C library's heap, is a root too.
 //!
-//! An allocator's own structures are no roots: a list of free blocks points to blocks next to them, and a thread cache still has pointers
-//! to blocks that it gave away.
+//! An allocator's own structures are no roots: a list of free blocks can point into a live block next to them, and a thread cache still has
+//! pointers to blocks that it gave away.
 
 use std::ops::Range;
 
@@ -15,26 +15,26 @@ use allocanary_heap::{Mapping, Memory, PAGE, PageState, Walk, thread_structure};
 use crate::modules::ModuleList;
 use crate::threads::ThreadSnapshot;
 
-/// What a root is. The order is that in which paths are looked for.
+/// The kind of a root. Paths are searched from these kinds in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RootKind {
-    /// A variable of a module of Python: its place in the list.
+    /// A variable of a Python module, by its index.
     Python(u32),
-    /// A global variable of a program or a library: its number.
+    /// Global variables of a program or a library, by the index of the module.
     Global(u32),
-    /// A thread's own variables: the thread's place in the list.
+    /// A thread's own variables, by the index of the thread.
     ThreadLocal(u32),
     /// A thread's stack.
     Stack(u32),
     /// A thread's registers.
     Registers(u32),
-    /// What only the kernel has.
+    /// A word that only the kernel has.
     Kernel(KernelHolder),
-    /// Any other memory that was written: the mapping's place in the list.
+    /// Any other memory that was written, by the index of the mapping.
     Mapping(u32),
 }
 
-/// What has a word in the kernel.
+/// What has this word in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum KernelHolder {
     /// The data of a descriptor that epoll watches.
@@ -46,32 +46,32 @@ pub enum KernelHolder {
 /// A range of addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Root {
-    /// What it is.
+    /// The kind of the root.
     pub place: RootKind,
     /// Its first address.
     pub from: u64,
     /// The first address after it.
     pub to: u64,
-    /// A word that is in no range, such as that of a register.
+    /// A word that is in no memory range, such as that of a register.
     pub word: Option<u64>,
 }
 
 impl Root {
-    /// A word.
+    /// A root that is a single word.
     pub fn of_word(place: RootKind, word: u64) -> Root {
         Root { place, from: 0, to: 0, word: Some(word) }
     }
 }
 
-/// `malloc_state` of the main arena, which is in the C library's data. It ends so far behind its beginning in all releases from 2.27 on; the
-/// data behind it has the program's standard streams.
+/// The bytes of `malloc_state` of the main arena, which is in the C library's data, in all releases from 2.27 on. The program's standard
+/// streams are in the data behind it.
 const MAIN_ARENA: u64 = 2200;
-/// What a function may use below its stack pointer.
+/// The bytes that a function may use below its stack pointer.
 const RED_ZONE: u64 = 128;
-/// From the thread pointer to the end of the thread's structure, at most.
+/// The most bytes from the thread pointer to the end of the thread's structure.
 const STRUCTURE: u64 = PAGE;
 
-/// All roots, in the order in which paths are looked for. `taken` is what allocators have, in the order of the addresses.
+/// All roots, in the order in which paths are searched. `taken` are the allocators' ranges, in the order of their addresses.
 pub fn of(memory: &dyn Memory, threads: &[ThreadSnapshot], modules: &ModuleList, taken: &[Range<u64>]) -> Vec<Root> {
     let mut roots = Vec::new();
     let mut push = |place: RootKind, range: Range<u64>| {
@@ -91,7 +91,7 @@ pub fn of(memory: &dyn Memory, threads: &[ThreadSnapshot], modules: &ModuleList,
         if !mapping.shared
             && let Some(module) = modules.find(mapping.from).filter(|_| !mapping.name.starts_with('['))
         {
-            // Memory from the kernel can adjoin.
+            // Memory directly behind the module is not the module's.
             let end = modules.get(module).range().end.min(mapping.to);
             push(RootKind::Global(module), mapping.from..end);
             push(RootKind::Mapping(index as u32), end..mapping.to);
@@ -114,8 +114,8 @@ pub fn of(memory: &dyn Memory, threads: &[ThreadSnapshot], modules: &ModuleList,
     roots
 }
 
-/// Whether the program can have written there: now, or before it made the memory read-only, inaccessible or code. Memory that is shared can have
-/// been written at another address. Of a file that only this process sees changed no more is copied than what was written.
+/// Whether the program can have written to this memory: now, or before it made the memory read-only, inaccessible or executable. Shared
+/// memory can have been written at another address. Of a private file mapping, only changed pages are copied later.
 pub fn is_written(mapping: &Mapping) -> bool {
     if mapping.name.starts_with("[v") {
         return false;
@@ -123,13 +123,13 @@ pub fn is_written(mapping: &Mapping) -> bool {
     mapping.readable && mapping.writable || !mapping.shared || mapping.readable && mapping.is_memory_file()
 }
 
-/// Whether the process itself may have written a page that has a state. Of a private file that it cannot write to now, only what differs from
-/// the file.
+/// Whether the process itself may have written a page with this state. In a private file mapping that it cannot write to now, these are
+/// only pages that differ from the file.
 pub fn is_own(mapping: &Mapping, state: PageState) -> bool {
     if mapping.inode == 0 || mapping.writable { state.is_resident() } else { state == PageState::Resident }
 }
 
-/// The parts of a range that nothing in `taken` has.
+/// The parts of a range that are in no range of `taken`.
 pub fn gaps(range: Range<u64>, taken: &[Range<u64>]) -> Vec<Range<u64>> {
     let mut gaps = Vec::new();
     let mut at = range.start;
@@ -146,7 +146,7 @@ pub fn gaps(range: Range<u64>, taken: &[Range<u64>]) -> Vec<Range<u64>> {
     gaps
 }
 
-/// What the allocators have from the kernel, and the main arena of the C library.
+/// The memory that the allocators have from the kernel, and the main arena of the C library.
 pub fn taken(memory: &dyn Memory, walks: &[Walk]) -> Vec<Range<u64>> {
     let mut all: Vec<Range<u64>> = Vec::new();
     for walk in walks {
@@ -160,7 +160,7 @@ pub fn taken(memory: &dyn Memory, walks: &[Walk]) -> Vec<Range<u64>> {
     merged(all)
 }
 
-/// Ranges in the order of their addresses, of which no two touch.
+/// Merges ranges that touch, and sorts them by address.
 pub fn merged(mut all: Vec<Range<u64>>) -> Vec<Range<u64>> {
     all.sort_unstable_by_key(|range| range.start);
     let mut merged: Vec<Range<u64>> = Vec::new();
@@ -173,12 +173,12 @@ pub fn merged(mut all: Vec<Range<u64>>) -> Vec<Range<u64>> {
     merged
 }
 
-/// The parts of a mapping that has a stack or the variables of a thread. A stack counts from its stack pointer on; that of a thread that
-/// ran when it was asked counts as a whole.
+/// The parts of a mapping that has a stack or the variables of a thread. A stack counts from its stack pointer on. If the thread was
+/// running, its stack pointer is not known, and its whole stack counts.
 fn parts(mapping: &Mapping, threads: &[ThreadSnapshot], tls: u64) -> Vec<(Option<RootKind>, Range<u64>)> {
     let has = |at: &u64| (mapping.from..mapping.to).contains(at);
     let mut parts = Vec::new();
-    // Variables of threads whose stack is elsewhere, as those of the first one.
+    // Variables of threads whose stack is in another mapping, such as the first thread's.
     let mut variables: Vec<(u32, Range<u64>)> = Vec::new();
     for (index, thread) in (0..).zip(threads) {
         let pointer = thread.pointer.filter(has);
@@ -208,7 +208,7 @@ fn parts(mapping: &Mapping, threads: &[ThreadSnapshot], tls: u64) -> Vec<(Option
         let mut at = mapping.from;
         for (index, range) in variables {
             let start = range.start.max(at);
-            // Where the stack of a thread that runs is, its pointer lies at the end of the mapping.
+            // If the thread was running, its stack is in this mapping, below its thread pointer.
             let runs = threads[index as usize].stack.is_none();
             parts.push((runs.then_some(RootKind::Stack(index)), at..start));
             parts.push((Some(RootKind::ThreadLocal(index)), start..range.end.max(start)));
@@ -220,8 +220,8 @@ fn parts(mapping: &Mapping, threads: &[ThreadSnapshot], tls: u64) -> Vec<(Option
     parts
 }
 
-/// Of the stack of a thread that has ended, which the C library keeps for the next one: the last page. Its structure proves itself: it
-/// points to itself twice, and no thread has it.
+/// The last page of the stack of an ended thread, which the C library keeps for the next thread. The thread's structure is recognised
+/// because it contains its own address twice and no living thread has it.
 fn ended(memory: &dyn Memory, mapping: &Mapping, threads: &[ThreadSnapshot]) -> Option<Range<u64>> {
     let before = memory.mapping(mapping.from.wrapping_sub(1)).is_some_and(|guard| !guard.readable && !guard.writable);
     let pointer = thread_structure(memory, mapping).filter(|_| before)?;

@@ -1,7 +1,8 @@
-//! The kinds in a heap that is larger than what may be copied, by a sample of its pages. In: the memory. Out: contents without holders and leaks.
+//! Estimates the kinds in a heap that is larger than the copy limit, from a sample of its pages. The contents then have no holders and no
+//! leaks.
 //!
-//! All blocks are listed. Looked at are those that begin in one of so many pages, and all large ones. The share of a kind among the bytes of
-//! these pages is its share of all; by how much the pages differ tells how far off that can be (the ratio estimator of a cluster sample,
+//! All blocks are listed. Only large blocks, and those that begin in every n-th page, are examined. A kind's share of the bytes of these
+//! pages is its estimated share of all. The differences between pages show how wrong this may be (the ratio estimator of a cluster sample,
 //! Cochran, Sampling Techniques, 9A.1).
 
 pub mod part;
@@ -24,10 +25,10 @@ use crate::threads::ThreadSnapshot;
 use crate::wanted::ContentsRequest;
 use part::{LARGE, PART, PageSample};
 
-/// From the standard error to the interval that has the truth in 95 of 100 samples.
+/// This many standard errors around the estimate contain the true value in 95 of 100 samples.
 const WIDE: f64 = 1.96;
 
-/// The contents of a memory of which `bytes` would have to be copied.
+/// The contents of a process's memory. A complete copy would have `bytes` bytes.
 pub fn contents(
     memory: &dyn Memory,
     threads: &[ThreadSnapshot],
@@ -54,7 +55,7 @@ pub fn contents(
         contents.kinds = count::first(rows.into_iter().map(named).collect());
         contents.sampled = Some(sampled);
     }
-    // Who wanted a sample knows why.
+    // If the user asked for a sample, the reason is clear.
     if !wanted.is_sampled {
         found.doubts.push(format!(
             "{} would have to be copied, and the limit is {}: --copy-limit allows more",
@@ -66,7 +67,7 @@ pub fn contents(
     contents
 }
 
-/// The variables of the program and its libraries, as far as they may be copied.
+/// The variables of the program and its libraries, at most `most` bytes of them.
 fn data(memory: &dyn Memory, modules: &ModuleList, most: u64) -> Vec<Range<u64>> {
     let mut left = most;
     let of_module = memory.mappings().iter().filter(|one| one.readable && one.writable && !one.shared);
@@ -82,19 +83,19 @@ fn data(memory: &dyn Memory, modules: &ModuleList, most: u64) -> Vec<Range<u64>>
         .collect()
 }
 
-/// What the pages that are looked at have of a kind.
+/// Sums over the sampled pages for one kind.
 #[derive(Default)]
 struct Seen {
     blocks: u64,
     bytes: u64,
-    /// Sums over the pages: of its bytes squared, and of its bytes times all bytes.
+    /// Sums over the pages: of the squares of its bytes, and of its bytes times all bytes of the page.
     squares: f64,
     products: f64,
-    /// Of the blocks that are all looked at.
+    /// The number and the bytes of large blocks, all of which are examined.
     large: [u64; 2],
 }
 
-/// For each kind its blocks, its bytes, and how far the bytes can be off; the largest first.
+/// For each kind, the estimated number of blocks, their bytes, and by how many bytes this may be wrong. The largest kind is first.
 fn estimate(
     blocks: &Blocks,
     sample: &PageSample,
@@ -102,7 +103,7 @@ fn estimate(
 ) -> (Vec<(u32, u64, u64, u64)>, SampledPages) {
     let mut seen: HashMap<u32, Seen> = HashMap::new();
     let mut sampled = SampledPages::default();
-    // Bytes of all small blocks, of those that are looked at, and the sum of their squares over the pages.
+    // The bytes of all small blocks, of the examined ones, and the sum of the squares of the latter over the pages.
     let (mut all, mut looked, mut squares) = (0_u64, 0_u64, 0.0);
     let mut on_page: HashMap<u32, [u64; 2]> = HashMap::new();
     let mut blocks = blocks.iter().peekable();

@@ -1,4 +1,4 @@
-//! One reading: the blocks, the roots and the types at one moment. In: a copy. Out: what is reached, and [`Contents`].
+//! One reading at one moment: the blocks, the roots and the types in a copy. From these it finds what is reached, and makes [`Contents`].
 
 use allocanary_heap::{Memory, MemoryCopy, PAGE, PageState};
 use allocanary_process::HandedBack;
@@ -26,7 +26,7 @@ use crate::wanted::ContentsRequest;
 /// The bytes of a block's header in glibc.
 const HEADER: u64 = 16;
 
-/// What was read at one moment.
+/// One reading of a copy.
 pub struct Snapshot<'a> {
     copy: &'a MemoryCopy<'a>,
     threads: Vec<ThreadSnapshot>,
@@ -42,7 +42,7 @@ impl<'a> Snapshot<'a> {
     pub fn of(copy: &'a MemoryCopy<'a>, threads: Vec<ThreadSnapshot>, open: &Open) -> Snapshot<'a> {
         let mut found = HeapGraph::of(copy, &threads, open);
         for (index, thread) in (0..).zip(&threads) {
-            // A thread that is stopped within `malloc` or `free` of glibc can have the block's header only.
+            // A thread that is stopped inside glibc's `malloc` or `free` may have only the address of the block's header.
             let words = thread.registers.iter().flat_map(|word| [*word, word.wrapping_add(HEADER)]);
             found.roots.extend(words.map(|word| Root::of_word(RootKind::Registers(index), word)));
         }
@@ -70,7 +70,7 @@ impl<'a> Snapshot<'a> {
         Snapshot { copy, threads, found, links, variables, pipes: 0 }
     }
 
-    /// Adds what the kernel has of the process: the words are roots.
+    /// Adds the words that the kernel has for the process: they are roots.
     pub fn add_kernel(&mut self, kernel: &HandedBack) {
         for (what, words) in [(KernelHolder::Epoll, &kernel.epoll), (KernelHolder::Timer, &kernel.timers)] {
             self.found.roots.extend(words.iter().map(|word| Root::of_word(RootKind::Kernel(what), *word)));
@@ -78,17 +78,17 @@ impl<'a> Snapshot<'a> {
         self.pipes = kernel.pipes;
     }
 
-    /// Its live blocks.
+    /// The live blocks.
     pub fn blocks(&self) -> &Blocks {
         &self.found.blocks
     }
 
-    /// Why leaks cannot be told by it.
+    /// Reasons why leaks cannot be found with this reading.
     pub fn doubts(&self) -> &Vec<String> {
         &self.found.doubts
     }
 
-    /// Adds a reason why leaks cannot be told.
+    /// Adds a reason why leaks cannot be found.
     pub fn doubt(&mut self, reason: String) {
         self.found.doubts.push(reason);
     }
@@ -97,12 +97,12 @@ impl<'a> Snapshot<'a> {
         HolderNames { threads: &self.threads, variables: &self.variables }
     }
 
-    /// What the roots lead to.
+    /// The blocks to which the roots lead.
     pub fn reach(&self) -> Reach {
         Reach::of(self.copy, &self.found.blocks, &self.found.roots, &self.links)
     }
 
-    /// All that is told of it, as far as there is time.
+    /// Makes the contents, as far as there is time.
     pub fn contents(mut self, mut reach: Reach, wanted: &ContentsRequest, budget: &Budget, open: &Open) -> Contents {
         let mut links = std::mem::take(&mut self.links);
         let heap = self.found.heap(self.copy, None, open);
@@ -131,7 +131,7 @@ impl<'a> Snapshot<'a> {
         }
         if wanted.holders && has_time(budget::HOLDERS, "holders") {
             let (found, paths) = Holders::of(&heap, &reach, open, &links, &|block| kinds.number(block));
-            // Who points to a block needs the walk; else its memory is needed for something else.
+            // Only the search for pointers to a block needs the walk later. Otherwise its memory is freed now.
             let reach = wanted.target.is_some().then_some(reach);
             let names = self.names();
             contents.holders = count::holders(&heap, &kinds, &found, &paths, &names, open);

@@ -1,6 +1,7 @@
-//! Reads what the heap of a process contains. In: the number of a live one, or a core file. Out: [`Contents`].
+//! Reads what the heap of a live process or of a core file contains.
 //!
-//! It runs on, unless it shall be stopped. Then the leaks of several readings have to agree: one more is made until it takes none away.
+//! The process runs during the reading, unless the caller wants to stop it. If it runs, the leaks of several readings have to agree:
+//! readings are repeated until one removes no block.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -18,21 +19,21 @@ use crate::snapshot::Snapshot;
 use crate::threads;
 use crate::wanted::ContentsRequest;
 
-/// The most readings. In a process whose blocks move fast, each one leaves a hundredth of what is false in the one before.
+/// The most readings. In a process whose blocks move fast, each reading leaves one hundredth of the false leaks of the one before.
 const READINGS: u32 = 8;
 
-/// Reads a process, at most for a time. Steps for which too little of it is left are not made, and the problems say so.
+/// Reads a process within a time limit. Steps for which too little time is left are not made, and the problems name them.
 pub fn take(pid: u32, wanted: &ContentsRequest, time: Duration) -> Result<Contents, ProcessTrouble> {
     let budget = Budget::of(time);
     let until = budget.until();
-    // The rest of the time is for what is made of the last reading, which may also take longer than those before.
+    // The rest of the time is needed to analyse the last reading, which may also take longer than those before.
     let is_late = || budget.is_past(budget::READING);
     let subject = ProcessSubject::of(pid).ok_or(ProcessTrouble::Gone(pid))?;
     let files = Rc::new(ProcessFiles::of(pid));
     let open = |mapping: &Mapping| files.get(mapping.from, mapping.to, mapping.inode).ok();
     let mut earlier: Option<Vec<LeakSuspect>> = None;
     let mut room: Option<CopyRoom> = None;
-    // Why the readings so far that do not count were doubtful.
+    // The doubts of each reading so far that did not count.
     let mut doubtful: Vec<Vec<String>> = Vec::new();
     let mut number = 0;
     loop {
@@ -43,7 +44,7 @@ pub fn take(pid: u32, wanted: &ContentsRequest, time: Duration) -> Result<Conten
             (contents.process, contents.taken, contents.readings) = (subject, millis(SystemTime::now()), 1);
             return Ok(contents);
         }
-        // What is there before and after a stop was there during it.
+        // Words that are there before and after a stop were there during it.
         let mut kernel = match wanted.how {
             ReadMode::Running => HandedBack::default(),
             ReadMode::Stopped => handed_back(pid).unwrap_or_default(),
@@ -52,7 +53,7 @@ pub fn take(pid: u32, wanted: &ContentsRequest, time: Duration) -> Result<Conten
         let (live, threads, copy, stopped) = match wanted.how {
             ReadMode::Running => (live, None, None, None),
             ReadMode::Stopped => {
-                // While it is stopped no file is opened.
+                // Files are opened now, because none is opened while the process is stopped.
                 live.mappings().iter().filter(|one| one.inode != 0).for_each(|one| drop(open(one)));
                 let begun = Instant::now();
                 let stopped = StoppedProcess::stop(pid)?;
@@ -82,7 +83,8 @@ pub fn take(pid: u32, wanted: &ContentsRequest, time: Duration) -> Result<Conten
         }
         let mut reading = Snapshot::of(&copied, threads, &open);
         reading.add_kernel(&kernel);
-        // What is the same in two readings does not come from a heap that moves, and would be in a third one as well; but a page is soon freed.
+        // If two readings have the same doubts, the cause is not a heap that changes, and a third reading would have them too. But a
+        // missing page can be a page that was just freed.
         let doubts = reading.doubts();
         let moves = stopped.is_none() && (copied.missing > 0 || !doubtful.contains(doubts));
         if !doubts.is_empty() && moves && doubtful.len() < DOUBTFUL && !is_late() {
@@ -122,14 +124,15 @@ pub fn take(pid: u32, wanted: &ContentsRequest, time: Duration) -> Result<Conten
     }
 }
 
-/// The time between two readings of a process whose threads run: one that waits for a processor has the same block in a register meanwhile.
+/// The time between two readings of a process whose threads run. A thread that waits for a processor still has the same block in a register
+/// in this time.
 const APART: Duration = Duration::from_millis(20);
 
-/// The readings that do not count because the heap changed under the walk. Of the pages of mimalloc, whose lists of free blocks are read while
+/// The most readings that do not count because the heap changed during the walk. With mimalloc, whose lists of free blocks are read while
 /// they change, one reading in three is good.
 const DOUBTFUL: usize = 16;
 
-/// Reads a core file. It does not move: one reading tells what is leaked.
+/// Reads a core file. Its memory does not change, so one reading is enough to find leaks.
 pub fn take_core(path: &Path, wanted: &ContentsRequest, time: Duration) -> Result<Contents, ProcessTrouble> {
     let budget = Budget::of(time);
     let core =

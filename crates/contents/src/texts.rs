@@ -1,16 +1,16 @@
-//! Texts that are there more than once, and what they cost. In: blocks. Out: sums, and the texts themselves only if that is asked for: they
-//! can be secrets.
+//! Finds texts that occur more than once, and what their copies cost. Returns the texts themselves only on request, because they can be
+//! secrets.
 
 use std::cmp::Reverse;
 
 use crate::contents::{Copies, Text};
 use crate::kinds::{Kinds, TypedBlocks, content};
 
-/// The texts that are told, and how many characters of each.
+/// The most texts that are returned, and the most characters of each.
 const MOST: usize = 50;
 const LONGEST: usize = 80;
 
-/// Texts that are there more than once: the sums, and those that cost most.
+/// Texts that occur more than once: their sums, and if `shows`, those that cost most.
 pub fn copies(heap: &TypedBlocks, kinds: &Kinds, shows: bool) -> (Copies, Option<Vec<Text>>) {
     let mut all: Vec<(u64, u32)> = Vec::new();
     for (index, _) in heap.blocks.iter() {
@@ -49,9 +49,9 @@ pub fn shown(heap: &TypedBlocks, kinds: &Kinds, block: u32) -> Option<String> {
     Some(if short.len() < text.len() { short + "…" } else { short })
 }
 
-/// The text in a block: a `str` or `bytes` of CPython says how long it is.
+/// The text in a block. A `str` or `bytes` of CPython has a length field.
 fn text<'a>(heap: &'a TypedBlocks, kinds: &Kinds, block: u32) -> Option<&'a [u8]> {
-    /// Where an object has its length, and its text: of ASCII characters behind 40 bytes from 3.12 on, and 48 before.
+    /// The word with the length. The text of ASCII characters is behind 40 bytes from 3.12 on, and behind 48 before.
     const LENGTH: usize = 2;
     let places: &[usize] = match kinds.kind(kinds.number(block)).name.as_str() {
         "py str" => &[40, 48],

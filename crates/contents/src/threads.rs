@@ -1,5 +1,4 @@
-//! The threads of a process, as far as roots need them. In: `/proc`, and registers of a process that is stopped. Out: where each stack
-//! begins, and words that only registers have.
+//! The threads of a process with the data that roots need: where each stack begins, and the words in registers.
 
 use std::collections::BTreeMap;
 
@@ -9,19 +8,19 @@ use allocanary_process::{StoppedProcess, ThreadRegisters, ThreadWait, calls};
 /// A thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ThreadSnapshot {
-    /// Its number.
+    /// The thread ID.
     pub tid: u32,
     /// Its name.
     pub name: String,
     /// Its thread pointer, if it could be read.
     pub pointer: Option<u64>,
-    /// Where its stack ends that is in use; `None` for one that ran when it was asked.
+    /// Its stack pointer; `None` for a thread that was running when it was read.
     pub stack: Option<u64>,
-    /// What its registers have: all of them if it is stopped, and otherwise the arguments of the call that it waits in.
+    /// The words in its registers: all of them if it is stopped, otherwise the arguments of the system call in which it waits.
     pub registers: Vec<u64>,
 }
 
-/// The threads of a live process. Of one that is stopped the registers are known.
+/// The threads of a live process. All registers are known only if it is stopped.
 pub fn of(memory: &dyn Memory, pid: u32, stopped: Option<&StoppedProcess>) -> Vec<ThreadSnapshot> {
     let called: BTreeMap<u32, ThreadWait> =
         calls(pid).unwrap_or_default().into_iter().map(|called| (called.tid, called)).collect();
@@ -52,8 +51,8 @@ pub fn of_core(core: &CoreFile) -> Vec<ThreadSnapshot> {
     core.threads().iter().zip(&core.registers).map(one).collect()
 }
 
-/// The text of `/proc/PID/task/TID/syscall`: the call's number, six arguments, the stack pointer, the program counter. A thread that waits
-/// outside of a call has `-1` and the last two, and one that runs has only a word.
+/// Parses the text of `/proc/PID/task/TID/syscall`: the call's number, six arguments, the stack pointer, the program counter. For a thread
+/// that waits outside of a call, it has `-1` and the last two. For a running thread, it has one word without numbers.
 fn parse_call(text: &str) -> (Option<u64>, Vec<u64>) {
     let words: Option<Vec<u64>> = text
         .split_whitespace()

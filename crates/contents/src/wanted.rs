@@ -1,35 +1,35 @@
-//! What is looked for in a heap. In: flags. Out: the type that all of the reading has.
+//! What to search in a heap, as the flags of the command say.
 
 use std::fmt;
 
 use allocanary_heap::ReadMode;
 use serde::{Deserialize, Serialize};
 
-/// What is looked for.
+/// What to search in a heap.
 #[derive(Clone, Debug)]
 pub struct ContentsRequest {
     /// Whether the process is stopped.
     pub how: ReadMode,
-    /// The most bytes that are copied. Of a process that has more the kinds are told, from a sample.
+    /// The most bytes that are copied. For a larger process, only the kinds are estimated, from a sample.
     pub limit: u64,
-    /// Whether a sample is enough, which takes less time and less memory.
+    /// Whether a sample is enough. It takes less time and less memory.
     pub is_sampled: bool,
-    /// Whether to tell who holds the blocks.
+    /// Whether to find what holds the blocks.
     pub holders: bool,
-    /// Whether to tell what texts say.
+    /// Whether to return the texts.
     pub texts: bool,
-    /// Whether to tell the addresses of leaked blocks.
+    /// Whether to return the addresses of leaked blocks.
     pub addresses: bool,
-    /// The blocks of which it is told who points to them.
+    /// The blocks for which to find what points to them.
     pub target: Option<Target>,
 }
 
-/// Blocks of which it is told who points to them.
+/// Blocks for which to find what points to them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Target {
-    /// The block at an address, or around it.
+    /// The block that contains an address.
     Address(u64),
-    /// The largest few of a kind.
+    /// The largest few blocks of a kind.
     Kind(String),
 }
 

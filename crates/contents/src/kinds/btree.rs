@@ -1,34 +1,34 @@
-//! Nodes of Rust's BTreeMap and BTreeSet. In: blocks without a kind. Out: kinds.
+//! Recognises nodes of Rust's BTreeMap and BTreeSet.
 //!
-//! A node has its parent, its place in the parent, its length, keys and values, in an order that the compiler chooses for each map. Inner
-//! nodes have their children behind: as many pointers as the length, plus one. So the places are searched for, and the proof is that all
-//! children agree: each has its parent at one distance, its place 0, 1, 2 … at another, and a length of 1 to 11 right behind.
-//! A map of up to 11 entries is one node, which nothing proves. (Rust 1.36 and later.)
+//! A node has its parent, its index in the parent, its length, keys and values, in an order that the compiler chooses for each map. An
+//! inner node has its children at its end: one pointer more than its length. So the places of these fields are searched. They are right if
+//! all children agree: each has the address of its parent at one distance, its index 0, 1, 2 … at another, and a length of 1 to 11 right
+//! behind. A map of up to 11 entries is a single node, which nothing proves. (Rust 1.36 and later.)
 
 use super::heap::{TypedBlocks, WordSlice};
 use super::table::Kinds;
 
 /// The most entries of a node.
 const MOST: u16 = 11;
-/// The largest inner node that is looked at, in words.
+/// The largest inner node that is examined, in words.
 const LARGEST: usize = 1 << 10;
 
 /// Gives nodes their kind.
 pub fn mark(heap: &TypedBlocks, kinds: &mut Kinds) {
     let kind = kinds.named("BTreeMap node (Rust)", false);
-    // Words of children that were searched for their parent. A hostile program could have a quadratic search.
+    // How many words of children may still be searched for their parent. A hostile program could make the search quadratic.
     let mut left = 64 * heap.blocks.len() as u64 + (1 << 16);
-    // Where the last node had its parent and its place: mostly the next one has them there as well.
+    // The places of the parent and the index in the last node: mostly the next node has the same.
     let mut last = (0, 0);
     for (index, block) in heap.blocks.iter() {
         let words = heap.words(index);
-        // An inner node that its parent has proven has children of its own.
+        // A node that was already recognised as a child can be an inner node with its own children.
         let is_other = kinds.has(index) && kinds.number(index) != kind && heap.sample.is_none();
         if is_other || !(16..LARGEST).contains(&words.len()) {
             continue;
         }
         for edge in 1..words.len() - 1 {
-            // Two children at least.
+            // An inner node has at least two children.
             let Some([first, second]) = children(heap, words, edge) else { continue };
             let Some(parent) = parent(heap.words(first), block.at, last.0, &mut left) else { continue };
             if heap.words(second).get(parent) != Some(block.at) {
@@ -56,7 +56,7 @@ fn children(heap: &TypedBlocks, words: WordSlice, edge: usize) -> Option<[u32; 2
     Some([heap.blocks.at(first)?, heap.blocks.at(second)?])
 }
 
-/// The word of a child in which its parent is.
+/// The index of the word in a child that has its parent's address.
 fn parent(child: WordSlice, at: u64, guess: usize, left: &mut u64) -> Option<usize> {
     if child.get(guess) == Some(at) {
         return Some(guess);
@@ -66,7 +66,7 @@ fn parent(child: WordSlice, at: u64, guess: usize, left: &mut u64) -> Option<usi
     (0..count).find(|place| child.get(*place) == Some(at))
 }
 
-/// The children of a node, and where each has its own place.
+/// The children of a node, and the place of the index in them.
 fn nodes(
     heap: &TypedBlocks,
     words: WordSlice,
@@ -91,6 +91,6 @@ fn nodes(
         let all: Option<Vec<u32>> = (0..=length).map(child).collect();
         all.map(|all| (place, all))
     };
-    // The two are in one word of four halves, behind or before all others.
+    // Index and length are halves of one word, behind or before all other fields.
     of_place(guess).or_else(|| (0..4 * words.len().min(LARGEST) - 1).find_map(of_place))
 }

@@ -1,37 +1,38 @@
-//! What bytes are, without knowing of what. In: bytes. Out: whether they are text, and which.
+//! Recognises text by the bytes alone.
 
 use std::ops::Range;
 
-/// The kind of blocks that are filled by a text.
+/// The kind of blocks that a text fills.
 pub const TEXT: &str = "text";
 
-/// Whether all bytes are of a text.
+/// Whether all bytes can be text.
 pub fn is_text(bytes: &[u8]) -> bool {
     let fine = |byte: &u8| byte.is_ascii_graphic() || matches!(byte, b' ' | b'\n' | b'\t' | b'\r') || *byte >= 0x80;
     if !bytes.iter().all(fine) {
         return false;
     }
-    // What is cut at its end may end within a character.
+    // Truncated text may end within a character.
     match std::str::from_utf8(bytes) {
         Ok(_) => true,
         Err(error) => error.error_len().is_none() && error.valid_up_to() > 0,
     }
 }
 
-/// The bytes of a pointer can be letters: six of them.
+/// A shorter text could be a pointer: up to six of its bytes can be letters.
 pub const LEAST: usize = 7;
 
-/// The most bytes of a block that are looked at.
+/// The most bytes of a block that are examined.
 const MOST: usize = 4096;
 /// The longest header before a text: a length and a capacity.
 const HEADER: usize = 24;
 
-/// The text that fills a block, if one does: from its beginning or behind a header, up to a zero or the end.
+/// The text that fills a block, if there is one. It begins at the block's start or behind a header, and ends at a zero or at the block's
+/// end.
 pub fn text(bytes: &[u8]) -> Option<&[u8]> {
     place(bytes).map(|place| &bytes[place])
 }
 
-/// Where the text that fills a block is.
+/// The range of the text that fills a block.
 pub fn place(bytes: &[u8]) -> Option<Range<usize>> {
     let bytes = &bytes[..bytes.len().min(MOST)];
     let at = |from: usize| {
@@ -48,7 +49,7 @@ pub fn place(bytes: &[u8]) -> Option<Range<usize>> {
     {
         return Some(text);
     }
-    // Where a byte of a text follows one of a number.
+    // Other places where a text can begin: where a byte of text follows a byte of a number.
     let plain = |byte: u8| byte.is_ascii_graphic() || byte == b' ' || byte >= 0xc0;
     let begins = |from: &usize| !plain(bytes[from - 1]) && plain(bytes[*from]);
     (1..bytes.len().min(HEADER + 1)).filter(begins).find_map(at)

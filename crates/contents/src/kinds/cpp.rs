@@ -1,8 +1,8 @@
-//! Objects of C++ classes with virtual functions. In: blocks. Out: the names of their classes.
+//! Recognises objects of C++ classes with virtual functions, and finds the names of their classes.
 //!
-//! The first word of such an object is the address V of a table of functions. Before it is the address T of the class's type information,
-//! whose second word is the address of the class's name. The proof: T begins with the address of a table of functions itself, of a class
-//! whose name begins with `N10__cxxabiv1`. That needs no symbol. (Itanium C++ ABI, 2.9.4.)
+//! The first word of such an object is the address V of a table of functions. The word before V has the address T of the class's type
+//! information, whose second word is the address of the class's name. This is verified: T itself begins with the address of a table of
+//! functions, of a class whose name begins with `N10__cxxabiv1`. No symbol is needed. (Itanium C++ ABI, 2.9.4.)
 
 use std::collections::HashMap;
 
@@ -12,9 +12,9 @@ use super::heap::TypedBlocks;
 use super::table::Kinds;
 use crate::names;
 
-/// The longest name that is read. One that is longer is cut there.
+/// The most bytes of a name that are read.
 const LONGEST: usize = 5000;
-/// What the names of the classes of type information begin with.
+/// The names of the classes of type information begin with this.
 const PROOF: &str = "N10__cxxabiv1";
 
 /// Gives objects and arrays of objects their kinds.
@@ -29,7 +29,7 @@ pub fn mark(heap: &TypedBlocks, kinds: &mut Kinds) {
         } else if let Some(second) = words.get(1)
             && let Some(name) = classes.class(second)
             && is_count(first, block.bytes)
-            // The last element is of a class, too.
+            // The last element is an object of a class too.
             && last_is_object(heap, &mut classes, index, first)
         {
             let kind = kinds.named(&format!("{}[]", name.object), false);
@@ -38,12 +38,12 @@ pub fn mark(heap: &TypedBlocks, kinds: &mut Kinds) {
     }
 }
 
-/// Whether a word before the elements of an array can be their count.
+/// Whether the word before the elements of an array can be their count.
 fn is_count(count: u64, bytes: u64) -> bool {
     count > 0 && count.checked_mul(8).is_some_and(|least| least + 8 <= bytes)
 }
 
-/// Whether an array of so many objects ends with one, for an element's size that fits in the block.
+/// Whether an array of `count` objects ends with an object, for some size of the elements that fits in the block.
 fn last_is_object(heap: &TypedBlocks, classes: &mut Classes, block: u32, count: u64) -> bool {
     let words = heap.words(block);
     let most = (words.len() as u64 - 1) / count;
@@ -54,7 +54,7 @@ fn last_is_object(heap: &TypedBlocks, classes: &mut Classes, block: u32, count: 
         })
 }
 
-/// The name of a class, as its objects are called.
+/// The name of a class, as it is shown for its objects.
 #[derive(Clone)]
 struct Name {
     object: String,
@@ -62,11 +62,11 @@ struct Name {
 
 struct Classes<'a> {
     heap: &'a TypedBlocks<'a>,
-    /// By the address of the table of functions.
+    /// The class for each address of a table of functions.
     known: HashMap<u64, Option<Name>>,
 }
 
-/// Addresses that are asked about. Of a hostile program each block could have another one.
+/// The most addresses that are remembered: each block of a hostile program could have another one.
 const MOST: usize = 1 << 20;
 
 impl Classes<'_> {
@@ -84,12 +84,12 @@ impl Classes<'_> {
         found
     }
 
-    /// Whether it is the table of functions of a class that was met.
+    /// Whether this is the table of functions of a class that was already found.
     fn known(&self, table: u64) -> bool {
         matches!(self.known.get(&table), Some(Some(_)))
     }
 
-    /// Whether an address is in a program or a library, where nothing is written.
+    /// Whether an address is in the constants of a program or library.
     fn is_constant(&self, at: u64) -> bool {
         let mapping = || self.heap.copy.mapping(at).is_some_and(|mapping| mapping.readable && !mapping.executable);
         self.heap.modules.find(at).is_some() && mapping()
@@ -104,15 +104,15 @@ impl Classes<'_> {
         if !class.starts_with(PROOF) {
             return None;
         }
-        // A type of which only its file knows begins with `*`.
+        // The name of a type that is visible only in its source file begins with `*`.
         let text = self.text(self.heap.constant(information.checked_add(8)?)?)?;
         Some(text.strip_prefix('*').unwrap_or(&text).to_string())
     }
 
-    /// The text at an address, up to its zero.
+    /// The text at an address, up to the zero at its end.
     fn text(&self, at: u64) -> Option<String> {
         let mut bytes = Vec::new();
-        // Not across the end of a mapping, behind which nothing may be.
+        // Reads do not cross the end of a mapping, since there may be nothing behind it.
         while bytes.len() < LONGEST {
             let from = at.checked_add(bytes.len() as u64)?;
             let count = 64 - from as usize % 64;
@@ -132,7 +132,7 @@ impl Classes<'_> {
     }
 }
 
-/// What `make_shared` made is called so; other names stay.
+/// Shortens the type names of blocks that `make_shared` has made. Other names stay.
 fn shown(name: &str) -> String {
     const MADE: &str = "std::_Sp_counted_ptr_inplace<";
     let Some(rest) = name.strip_prefix(MADE) else { return name.into() };

@@ -1,7 +1,7 @@
-//! Data in blocks whose kinds are known. In: the kinds. Out: the words of texts, which hold nothing.
+//! Finds the words of texts in blocks whose kinds are known: these words hold nothing.
 //!
-//! The data of a `std::string` or a `String` is text and unused capacity. Where the content alone says text, the words that have a byte of it
-//! are data; behind its end can be fields of a structure.
+//! The data of a `std::string` or a `String` is text and unused capacity, all of which is data. If only the content says that a block is
+//! text, only the words with a byte of the text are data: fields of a structure can follow.
 
 use super::content;
 use super::heap::TypedBlocks;
@@ -10,7 +10,7 @@ use super::table::Kinds;
 use crate::data::{DataRule, DataWords};
 
 impl Kinds {
-    /// Adds to what is known of data what the kinds of the blocks say. Returns whether anything was added.
+    /// Adds the data words that follow from the kinds of the blocks. Returns whether there are any.
     pub fn add_data(&self, heap: &TypedBlocks, data: &mut DataWords) -> bool {
         let strings = STRINGS.map(|name| self.known.get(name).copied());
         let text = self.known.get(content::TEXT).copied();
@@ -29,14 +29,14 @@ impl Kinds {
     }
 }
 
-/// Whether a string's data proves to be one. A node of a list can look like an empty string: three of its words are an address, 0 and a small
-/// number.
+/// Whether a string's data begins with text. Otherwise it may not be a string: a list's node can look like an empty one, since three of its
+/// words are an address, 0 and a small number.
 fn begins_with_text(bytes: &[u8]) -> bool {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     end >= content::LEAST && content::is_text(&bytes[..end])
 }
 
-/// The words that have a byte of the text.
+/// A rule for the words with a byte of the text.
 fn of_text(bytes: &[u8]) -> DataRule {
     content::place(bytes).map_or(DataRule::NONE, |text| {
         let first = text.start as u64 / 8;

@@ -1,5 +1,5 @@
-//! What kinds are found in: the blocks and their bytes. Of a sample only the bytes of its blocks are copied, and all others are read piece
-//! by piece: whoever points to a block can prove its kind.
+//! The blocks and their bytes, in which kinds are searched. With a sample, only the bytes of its blocks are copied. All others are still
+//! read, piece by piece, because any block can have the pointer that proves another block's kind.
 
 use allocanary_heap::{HeapBlock, Memory, MemoryCopy, PIECE};
 
@@ -9,13 +9,13 @@ use crate::modules::{ModuleList, Open};
 use crate::roots::Root;
 use crate::sample::part::PageSample;
 
-/// The blocks and what is known of the process.
+/// The blocks, and the data of the process that kinds need.
 pub struct TypedBlocks<'a> {
     /// The copy.
     pub copy: &'a MemoryCopy<'a>,
     /// The blocks.
     pub blocks: &'a Blocks,
-    /// Which of them are looked at; `None`: all.
+    /// The sample of blocks that are examined; `None` for all.
     pub sample: Option<&'a PageSample>,
     /// The program and its libraries.
     pub modules: &'a ModuleList,
@@ -27,7 +27,7 @@ pub struct TypedBlocks<'a> {
     pub open: &'a Open<'a>,
 }
 
-/// The longest container is in two pieces that follow each other.
+/// Pieces overlap by this many bytes, so that one of them has each container as a whole.
 const OVERLAP: u64 = 128;
 
 impl TypedBlocks<'_> {
@@ -42,12 +42,12 @@ impl TypedBlocks<'_> {
         self.copy.copied(at)
     }
 
-    /// The word of what cannot be written, such as a table of functions.
+    /// The word at an address in read-only memory, such as a table of functions.
     pub fn constant(&self, at: u64) -> Option<u64> {
         self.copy.word(at)
     }
 
-    /// Visits each block with its bytes; one that is long may come in pieces.
+    /// Visits each block with its bytes. A long block may come in several pieces.
     pub fn each_block(&self, mut visit: impl FnMut(u32, HeapBlock, &[u8])) {
         if self.sample.is_none() {
             self.blocks.iter().for_each(|(index, block)| visit(index, block, self.words(index).0));
@@ -58,7 +58,7 @@ impl TypedBlocks<'_> {
         while next < count {
             let from = self.blocks.get(next).at;
             let end = |index: u32| self.blocks.get(index).at + self.blocks.get(index).bytes;
-            // Many small blocks by one read.
+            // Reads many small blocks at once.
             let mut after = next + 1;
             while after < count && end(after) - from <= PIECE {
                 after += 1;
@@ -78,7 +78,7 @@ impl TypedBlocks<'_> {
         }
     }
 
-    /// Visits the bytes of a range that are there, piece by piece.
+    /// Visits the bytes of a range that were copied or are resident, piece by piece.
     pub fn each_piece(&self, from: u64, to: u64, mut visit: impl FnMut(&[u8])) {
         let mut at = from.next_multiple_of(8);
         if self.sample.is_none() {
@@ -110,19 +110,19 @@ impl TypedBlocks<'_> {
     }
 }
 
-/// Words in a row.
+/// Bytes as a row of words.
 #[derive(Clone, Copy)]
 pub struct WordSlice<'a>(pub &'a [u8]);
 
 impl WordSlice<'_> {
-    /// One of them.
+    /// The word with this index.
     #[inline]
     pub fn get(&self, index: usize) -> Option<u64> {
         let bytes = self.0.get(8 * index..8 * index + 8)?;
         Some(u64::from_le_bytes(bytes.try_into().ok()?))
     }
 
-    /// How many there are.
+    /// The number of whole words.
     pub fn len(&self) -> usize {
         self.0.len() / 8
     }

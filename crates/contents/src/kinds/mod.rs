@@ -1,12 +1,12 @@
-//! What each block is, by what proves itself in it. In: the copy, the blocks, the roots. Out: a kind for each block.
+//! Finds the kind of each block, in three steps:
 //!
-//! 1. What has a type's information at its beginning says its name ([`cpp`]).
-//! 2. A node proves itself by its neighbours ([`nodes`]), and a container that something holds proves the blocks that it has ([`owners`]).
-//! 3. The rest is told by its content alone ([`content`]): text, pointers, zeroes. That is no type, and is not called one.
+//! 1. A block that begins with type information has the name of its type ([`cpp`]).
+//! 2. A node is recognised by its neighbours ([`nodes`]), and the blocks of a container by the container's own words ([`owners`]).
+//! 3. Other blocks are described by their content ([`content`]): text, pointers, zeroes. This is no type, and is not shown as one.
 //!
-//! What only the shape proves is of a language that the process has ([`crate::languages`]).
+//! A kind that only the shape of the words shows is used only if the process has its language ([`crate::languages`]).
 //!
-//! A shape that other programs use as well, such as a circle of two pointers, is marked as likely.
+//! A shape that other programs use too, such as a circle of two pointers, is marked as likely.
 
 mod btree;
 pub mod content;

@@ -1,14 +1,14 @@
-//! Nodes that prove themselves by their neighbours. In: blocks without a kind. Out: kinds.
+//! Recognises nodes of trees and lists by their neighbours.
 //!
-//! A node of a red-black tree has colour, parent, left and right (libstdc++), or left, right, parent and colour (libc++): its children's parent
-//! is itself, and its parent's child is itself. A node of a list has next and previous, whose previous and next are itself. Lists of C programs
-//! look alike, so that these are likely only.
+//! A node of a red-black tree has colour, parent, left and right (libstdc++), or left, right, parent and colour (libc++). Its children must
+//! have it as parent, and its parent must have it as child. A node of a list has next and previous. Its next node must have it as previous,
+//! and its previous node as next. Lists of C programs look the same, so lists are only likely.
 
 use super::heap::TypedBlocks;
 use super::table::Kinds;
 
-/// Gives nodes of trees their kinds. Their parents and children prove more than three words of a container do: in a node of libc++ the
-/// parent, the colour and a small key are now and then those of a `std::string`.
+/// Gives nodes of trees their kinds. Call it before containers are searched, because parents and children prove more than three words of a
+/// container: in a node of libc++, the parent, the colour and a small key can look like a `std::string`.
 pub fn mark_trees(heap: &TypedBlocks, kinds: &mut Kinds) {
     let tree = kinds.named("std::map or std::set node", false);
     mark(heap, kinds, tree, |index, at, bytes| bytes >= 40 && is_tree_node(heap, index, at));
@@ -20,7 +20,7 @@ pub fn mark_lists(heap: &TypedBlocks, kinds: &mut Kinds) {
     mark(heap, kinds, list, |index, at, bytes| bytes >= 24 && is_list_node(heap, index, at));
 }
 
-/// Gives a kind to all blocks without one that have a shape, by number, address and bytes.
+/// Gives a kind to all blocks without one for which `is` is true. `is` gets the index, the address and the bytes.
 fn mark(heap: &TypedBlocks, kinds: &mut Kinds, kind: u32, is: impl Fn(u32, u64, u64) -> bool) {
     for (index, block) in heap.blocks.iter() {
         if !kinds.has(index) && is(index, block.at, block.bytes) {
@@ -31,10 +31,11 @@ fn mark(heap: &TypedBlocks, kinds: &mut Kinds, kind: u32, is: impl Fn(u32, u64, 
 
 fn is_tree_node(heap: &TypedBlocks, index: u32, at: u64) -> bool {
     let words = heap.words(index);
-    // Where each has colour, parent, left and right, and where in its parent, or in the head of the tree, it can be.
+    // For each library: the words with colour, parent, left and right, and the offsets in the parent, or in the head of the tree, where the
+    // node can be.
     [([0, 1, 2, 3], [8, 16, 24].as_slice()), ([3, 2, 0, 1], &[0, 8])].into_iter().any(|(places, of_parent)| {
         let [colour, parent, left, right] = places.map(|place| words.get(place).unwrap_or(u64::MAX));
-        // libc++ has a byte of colour, and other bytes behind it.
+        // In libc++ the colour is one byte, and the other bytes of the word have no meaning.
         let colours = if places[0] == 0 { colour as u32 } else { u32::from(colour as u8) };
         if colours > 1 || parent < 4096 || parent % 8 != 0 {
             return false;

@@ -1,4 +1,4 @@
-//! Blocks that a container holds, by the container's own words. In: all words of blocks and roots. Out: kinds of what they point to.
+//! Recognises blocks that a container holds, by the container's own words. They can be in any block or root.
 //!
 //! | container | words | proof |
 //! |---|---|---|
@@ -9,7 +9,8 @@
 //! | `String` of Rust | capacity, data, length | the capacity fills the block, the data are text |
 //! | hashbrown's table | control bytes, mask, room, items | as many control bytes are full, and the first 16 are mirrored |
 //!
-//! A process without one of the languages has none of its containers. Some words are those of a `std::string` and of a `String`, by chance: such a block is what most others are.
+//! The containers of a language are searched only if the process has the language. Some words fit both a `std::string` and a `String`. Such
+//! a block gets the kind that most other strings have.
 //!
 //! (libstdc++ of GCC 5 and later, libc++; Rust 1.36 and later.)
 
@@ -35,18 +36,18 @@ pub fn mark(heap: &TypedBlocks, kinds: &mut Kinds) {
 struct Owners<'a, 'b> {
     heap: &'a TypedBlocks<'a>,
     kinds: &'b mut Kinds,
-    /// Nodes of chains that were followed.
+    /// The number of nodes that were followed in chains.
     visited: u64,
-    /// How many are one of the two strings for sure.
+    /// The number of strings of each of the two kinds that are certain.
     strings: [u64; 2],
 }
 
-/// The two strings.
+/// The kinds of the two strings.
 pub(super) const STRINGS: [&str; 2] = ["std::string data", "String data (Rust)"];
-/// What can be either, until all are known.
+/// The kind of blocks that can be either, until all strings are counted.
 const EITHER: &str = "string data";
 
-/// `1.0f`, the load factor of a table.
+/// `1.0f`, the default load factor of a hash table.
 const ONE: u64 = 0x3f80_0000;
 
 impl Owners<'_, '_> {
@@ -57,7 +58,7 @@ impl Owners<'_, '_> {
             if cpp && word & 0xffff_ffff == ONE && at >= 4 {
                 self.unordered(words, at - 4);
             }
-            // Most words are small.
+            // Most words are small numbers.
             if word < 1 << 16 {
                 continue;
             }
@@ -71,14 +72,14 @@ impl Owners<'_, '_> {
                 continue;
             }
             if self.kinds.has(block) {
-                // Of a sample the chunks may be looked at, and the map not.
+                // The sample may contain the chunks and not the map.
                 if cpp && self.heap.sample.is_some() {
                     self.deque(words, at, block);
                 }
                 continue;
             }
             let before = |count: usize| at.checked_sub(count).and_then(|at| words.get(at)).unwrap_or(0);
-            // libc++ marks a capacity by its lowest bit.
+            // libc++ sets the lowest bit of a capacity.
             let of_libcxx = [before(1), before(2).wrapping_sub(2), 0];
             let of_cpp = cpp
                 && (self.is_string(word, whole.bytes, next)
@@ -96,7 +97,7 @@ impl Owners<'_, '_> {
         }
     }
 
-    /// Whether more was followed than an honest process has.
+    /// Whether more nodes were followed than an honest process has.
     fn is_tired(&self) -> bool {
         self.visited >= 4 * self.heap.blocks.len() as u64
     }
@@ -107,12 +108,12 @@ impl Owners<'_, '_> {
     }
 
     fn is_string(&self, data: u64, bytes: u64, [length, capacity, _]: [u64; 3]) -> bool {
-        // Up to 15 bytes are in the string itself.
+        // A string of up to 15 bytes is in the object itself, not in a block.
         let fits = capacity > 15 && capacity < bytes && length <= capacity && fills(capacity + 1, bytes);
         fits && self.heap.copy.bytes(data + length, 1).is_some_and(|byte| byte[0] == 0) && !self.is_array(data, length)
     }
 
-    /// Whether what a string would have are pointers: an array, its count and its bytes look like a string.
+    /// Whether the text of this string would consist of pointers: an array with its count and its bytes can look like a string.
     fn is_array(&self, data: u64, length: u64) -> bool {
         const LOOKED: u64 = 64;
         let words = WordSlice(self.heap.copy.bytes(data, length.min(LOOKED)).unwrap_or_default());
@@ -125,7 +126,7 @@ impl Owners<'_, '_> {
         fits && self.heap.copy.bytes(data, length.min(64)).is_some_and(is_text)
     }
 
-    /// Map and chunks of a deque whose first word is at a place.
+    /// Marks the map and the chunks of a deque whose first word is `words[at]`.
     fn deque(&mut self, words: WordSlice, at: usize, map: u32) {
         let word = |next: usize| words.get(at + next).unwrap_or(0);
         let chunk = |first: usize| word(first + 1).wrapping_sub(word(first)) == 512;
@@ -157,14 +158,14 @@ impl Owners<'_, '_> {
         }
     }
 
-    /// Buckets and nodes of a hash table whose first word is at a place.
+    /// Marks the buckets and nodes of a hash table whose first word is `words[at]`.
     fn unordered(&mut self, words: WordSlice, at: usize) {
         let [buckets, count, first, nodes] = [0, 1, 2, 3].map(|next| words.get(at + next).unwrap_or(0));
         let blocks = self.heap.blocks;
         if count == 0 || nodes == 0 || nodes > blocks.len() as u64 || (first == 0) != (nodes == 0) {
             return;
         }
-        // With one bucket that is in the table itself.
+        // If there is one bucket, it is in the table itself.
         let of_buckets = blocks.at(buckets);
         let fits = |block: u32| count.checked_mul(8).is_some_and(|bytes| bytes <= blocks.get(block).bytes);
         if !(of_buckets.is_some_and(fits) || count == 1) {
@@ -172,7 +173,7 @@ impl Owners<'_, '_> {
         }
         let mut chain = Vec::new();
         let mut node = first;
-        // All chains together are no longer than there are blocks, unless they lie.
+        // All chains together have at most as many nodes as there are blocks, unless the process is hostile.
         while node != 0 && (chain.len() as u64) < nodes && !self.is_tired() {
             self.visited += 1;
             let Some(block) = blocks.at(node) else { return };
@@ -190,7 +191,7 @@ impl Owners<'_, '_> {
         chain.into_iter().for_each(|block| self.kinds.set(block, kind));
     }
 
-    /// A table whose control bytes are inside of a block.
+    /// Marks a hashbrown table whose control bytes are inside of a block.
     fn hashbrown(&mut self, control: u64, [mask, room, items]: [u64; 3], block: u32) {
         const MIRRORED: u64 = 16;
         let whole = self.heap.blocks.get(block);
@@ -221,7 +222,7 @@ impl Owners<'_, '_> {
     }
 }
 
-/// Whether a capacity is about what its block has: allocators round up, at most by a quarter.
+/// Whether a capacity is about the size of its block: allocators round up, at most by a quarter.
 fn fills(capacity: u64, bytes: u64) -> bool {
     capacity + 24 >= bytes || capacity >= bytes / 4 * 3
 }

@@ -1,18 +1,18 @@
-//! Objects of CPython, and what only they have. In: the types. Out: kinds.
+//! Recognises objects of CPython, and the blocks that only they own.
 
 use super::heap::{TypedBlocks, WordSlice};
 use super::table::Kinds;
 use crate::python::types::Types;
 
-/// Where a dict has its keys and its values, and a list its items.
+/// The offsets of a dict's keys and values, and of a list's items.
 const KEYS: u64 = 32;
 const VALUES: u64 = 40;
 const ITEMS: u64 = 24;
-/// How far behind its block's beginning an object is that has two words before those of the collector. One of them points to the object's
-/// variables: the first one up to 3.11, and the second one, less by one, in 3.12.
+/// The offset of an object in its block if two more words come before the collector's words. One of them points to the object's variables:
+/// the first one up to 3.11. In 3.12 it is the second one, and the pointer is less by one.
 const BEFORE: u64 = 32;
 
-/// Gives objects their types, and what dicts and lists have their names.
+/// Gives objects the names of their types, and names the blocks that dicts and lists own.
 pub fn mark(heap: &TypedBlocks, types: &Types, kinds: &mut Kinds) {
     let [keys, values, items, own] = ["py dict keys", "py dict values", "py list items", "py values of an object"]
         .map(|name| kinds.named(name, false));

@@ -1,6 +1,6 @@
-//! Blocks that nothing proves a type of: what they contain. In: blocks without a kind. Out: kinds that are no types.
+//! Describes blocks of unknown type by their content. These kinds are no types.
 //!
-//! Small blocks of one size that have pointers are a shape: for each word, whether it is mostly a pointer to a block.
+//! Small blocks of the same size with pointers have one shape: for each word, whether it mostly points to a block.
 
 use std::collections::BTreeMap;
 
@@ -8,23 +8,23 @@ use super::content::{TEXT, text};
 use super::heap::{TypedBlocks, WordSlice};
 use super::table::Kinds;
 
-/// The largest block that is shown word by word.
+/// The largest block that is described word by word.
 const SMALL: u64 = 128;
-/// The bytes of a block that are looked at.
+/// The most bytes of a block that are examined.
 const MOST: usize = 4096;
 
 /// What a block contains.
 enum Found {
     Zeroes,
     Text,
-    /// Nearly all words that are not zero.
+    /// Nearly all words that are not zero are pointers.
     Pointers,
-    /// Some words.
+    /// Some words are pointers.
     SomePointers,
     Other,
 }
 
-/// Gives the rest of the blocks a kind.
+/// Gives all other blocks a kind.
 pub fn mark(heap: &TypedBlocks, kinds: &mut Kinds) {
     let names = ["zeroes", TEXT, "pointer array", "pointers and other data", "data without pointers"]
         .map(|name| kinds.named(name, false));
@@ -75,11 +75,11 @@ fn found(heap: &TypedBlocks, bytes: &[u8]) -> Found {
     }
 }
 
-/// What the words of blocks of one size are.
+/// The words of all small blocks of one size.
 #[derive(Default)]
 struct Shape {
     blocks: u32,
-    /// For each word: pointers to blocks, zeroes.
+    /// For each word, in how many blocks it is a pointer, and in how many it is zero.
     words: Vec<[u32; 2]>,
 }
 

@@ -1,20 +1,20 @@
-//! Slabs of GLib's slice allocator. In: blocks without a kind. Out: a kind.
+//! Recognises slabs of GLib's slice allocator.
 //!
-//! Up to 2.74 GLib takes aligned blocks of up to two pages from `malloc`, and gives parts of them to the program. A slab has its state 48 bytes before
-//! its end: the free parts, how many are given, and its two neighbours in a ring, which prove it. What the program loses inside
-//! of a slab is not seen.
+//! Up to 2.74 GLib takes aligned blocks of up to two pages from `malloc`, and gives parts of them to the program. A slab has its state 48
+//! bytes before its end: the free parts, the number of given parts, and its two neighbours in a ring. The neighbours must point back. A
+//! part that the program leaks inside of a slab is not found.
 
 use super::heap::TypedBlocks;
 use super::table::Kinds;
 
 /// The name of the kind.
 pub const SLAB: &str = "GSlice slab (GLib)";
-/// How the name of GLib's file begins.
+/// The file name of GLib begins so.
 const LIBRARY: &str = "libglib-2.0.so";
-/// The sizes of slabs, and what GLib leaves of them for the header of `malloc`'s next block.
+/// The sizes of slabs. GLib leaves `LEFT` bytes of them for the header of `malloc`'s next block.
 const PAGES: [u64; 6] = [256, 512, 1024, 2048, 4096, 8192];
 const LEFT: u64 = 16;
-/// From the end of the pages to the state, and the fields of it.
+/// The distance from the state to the end of the pages, and the offsets of its fields.
 const STATE: u64 = 48;
 const GIVEN: u64 = 8;
 const NEXT: u64 = 16;

@@ -1,4 +1,4 @@
-//! The kinds and their names, each with a number. In: names, and the blocks that have them. Out: the kind of a block.
+//! The table of kinds, each with a number and a name, and the kind of each block.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use std::collections::HashMap;
 pub struct ObjectKind {
     /// Its name.
     pub name: String,
-    /// Whether it is likely only.
+    /// Whether the kind is only likely.
     pub likely: bool,
 }
 
@@ -19,17 +19,17 @@ pub struct Kinds {
     pub(super) of: Vec<u32>,
 }
 
-/// The kind of blocks that were not looked at.
+/// The name of the kind of blocks that were not examined.
 pub(super) const NOT_LOOKED_AT: &str = "not looked at";
 
-/// The number of no kind.
+/// The number that means "no kind".
 pub(super) const NONE: u32 = 0;
 
-/// The kinds of more names than these are one: a hostile program could have a type for each block.
+/// The most kinds. All further names share one kind: a hostile program could have a type for each block.
 const MOST: usize = 50_000;
 
 impl Kinds {
-    /// Of so many blocks that nobody has looked at.
+    /// For this number of blocks, none of which was examined.
     pub fn unknown(blocks: usize) -> Kinds {
         let all = vec![ObjectKind { name: NOT_LOOKED_AT.into(), likely: false }];
         Kinds { all, known: HashMap::new(), of: vec![NONE; blocks] }
@@ -40,12 +40,12 @@ impl Kinds {
         self.of[block as usize]
     }
 
-    /// The kind that has a number.
+    /// The kind with this number.
     pub fn kind(&self, number: u32) -> &ObjectKind {
         &self.all[number as usize]
     }
 
-    /// The number of a name.
+    /// The number of the kind with this name, which is made if there is none.
     pub(super) fn named(&mut self, name: &str, likely: bool) -> u32 {
         if let Some(known) = self.known.get(name) {
             return *known;

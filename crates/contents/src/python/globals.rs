@@ -1,7 +1,7 @@
-//! The variables of Python's modules. In: the blocks and their types. Out: each variable's name, and the object that it has.
+//! Finds the variables of Python's modules: the name of each, and its object.
 //!
-//! `sys.modules` is the dict with most modules. A module has its dict at 16, and the entries of a dict have the key just before the value,
-//! in every release.
+//! `sys.modules` is the dict that contains most modules. In every release, a module has the address of its dict at 16, and each entry of a
+//! dict has the key just before the value.
 
 use allocanary_heap::{HeapBlock, MemoryCopy};
 
@@ -10,16 +10,16 @@ use crate::blocks::Blocks;
 use crate::kinds::WordSlice;
 use crate::links::Links;
 
-/// Where a dict has its keys, and a module its dict.
+/// The offsets of a dict's keys, and of a module's dict.
 const KEYS: u64 = 32;
 const DICT: u64 = 16;
-/// The variables that are told.
+/// No further modules are read after this many variables.
 const MOST: usize = 100_000;
 
 /// A variable of a module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PythonVariable {
-    /// `CACHE of module __main__`.
+    /// The name with its module, such as `CACHE of module __main__`.
     pub name: String,
     /// The address of its object.
     pub object: u64,
@@ -59,14 +59,14 @@ impl Search<'_> {
             && self.types.object(self.copy, self.blocks.get(block)).is_some_and(|(_, of)| of.name == name)
     }
 
-    /// The address if an object of a type is there.
+    /// The address, if an object of this type begins there.
     fn object(&self, at: u64, name: &str) -> Option<u64> {
         let block = self.blocks.find(at)?;
         let begins = self.links.object(block).is_some_and(|place| self.blocks.get(block).at + place == at);
         (begins && self.is(block, name)).then_some(at)
     }
 
-    /// The modules that a dict has, with their names.
+    /// The modules in a dict, with their names.
     fn modules(&self, dict: HeapBlock) -> Vec<(String, u64)> {
         let Some((at, _)) = self.types.object(self.copy, dict) else { return Vec::new() };
         let mut entries = self.entries_of(dict.at + at, Some("module"));
@@ -78,7 +78,7 @@ impl Search<'_> {
         self.entries_of(dict, None)
     }
 
-    /// The keys and values of a dict whose keys are texts: values of one type, or all.
+    /// The entries of a dict whose keys are texts: only values of the type `of`, or all values.
     fn entries_of(&self, dict: u64, of: Option<&str>) -> Vec<(String, u64)> {
         let Some(keys) = self.copy.copied(dict + KEYS).and_then(|keys| self.blocks.at(keys)) else { return Vec::new() };
         let block = self.blocks.get(keys);
@@ -96,7 +96,7 @@ impl Search<'_> {
         entries
     }
 
-    /// The text of a `str` of ASCII characters: behind 40 bytes from 3.12 on, and 48 before.
+    /// The text of a `str` of ASCII characters. It is behind 40 bytes from 3.12 on, and behind 48 before.
     fn text(&self, at: u64) -> Option<String> {
         const LENGTH: u64 = 16;
         self.types.at(self.copy, at).filter(|of| of.name == "str")?;

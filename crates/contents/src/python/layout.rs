@@ -1,5 +1,4 @@
-//! Which words of CPython's objects are pointers. In: an object and its type. Out: the words of its block that are data, and the blocks that
-//! it owns whose words are data.
+//! Finds which words in the blocks of CPython's objects are data and not pointers, and the same for other blocks that the objects own.
 //!
 //! | object | data |
 //! |---|---|
@@ -13,7 +12,7 @@
 //! | code, and each other object of items that are smaller than a pointer | the items |
 //! | an object without items | the word behind it, if its block is one word longer: allocators round up |
 //!
-//! The size of `str` tells the releases up to 3.11 from the later ones.
+//! The size of `str` distinguishes releases up to 3.11 from later ones.
 
 use allocanary_heap::{HeapBlock, MemoryCopy};
 
@@ -23,29 +22,31 @@ use crate::data::DataRule;
 
 /// `sizeof(PyUnicodeObject)` up to 3.11.
 const OLD_TEXT: u64 = 80;
-/// Fields: the count of items of an object that has them, the flags of a `str`, keys of a `dict`, and items of others.
+/// Offsets of fields: the count of items, the flags of a `str`, the keys of a `dict`, and the items of a `list` or an `array.array`
+/// (`ITEMS`), of a `bytearray` (`BYTES`) and of a `set` (`TABLE`).
 const COUNT: u64 = 16;
 const STATE: u64 = 32;
 const KEYS: u64 = 32;
 const ITEMS: u64 = 24;
 const BYTES: [u64; 2] = [32, 40];
 const TABLE: u64 = 40;
-/// The first and the last block of a deque, the places of its first and last item in them, and the items of a block. Before these a block has
-/// its neighbour on the left, and behind them that on the right. What no item uses was never cleared.
+/// Fields of a `deque`: the first and the last block (`LINKS`), the places of the first and the last item in these (`ENDS`), and the number
+/// of items of a block (`LENGTH`). A block has its left neighbour before the items, and its right neighbour behind them. Unused places were
+/// never cleared.
 const LINKS: [u64; 2] = [24, 32];
 const ENDS: [u64; 2] = [40, 48];
 const LENGTH: u64 = 64;
-/// Of the state of a `str`: whether the text is behind the object, and whether it is ASCII.
+/// Bits in the state of a `str`: the text is directly behind the object, and the text is ASCII.
 const COMPACT: u64 = 1 << 5;
 const ASCII: u64 = 1 << 6;
-/// The words of a `set` that are pointers: its type, its table, its own eight keys, its weak references.
+/// The words of a `set` that are pointers: its type, its table, its own eight keys, and its weak references.
 const OF_SET: [u64; 11] = [1, 5, 8, 10, 12, 14, 16, 18, 20, 22, 24];
 
-/// What is data in the block of an object that begins at a distance from the block's beginning.
+/// The rule for the block of an object that begins at the offset `at`.
 pub fn rule(copy: &MemoryCopy, block: HeapBlock, at: u64, of: &Type) -> DataRule {
     let word = |field: u64| copy.copied(block.at + at + field);
     let first = at / 8;
-    // A class of Python can have any name.
+    // A class in Python code can have any name, also that of a built-in type.
     let name = if of.is_class { "" } else { of.name.as_str() };
     let but = |pointers: &[u64]| DataRule::but(&pointers.iter().map(|word| first + word).collect::<Vec<_>>());
     match name {
@@ -53,7 +54,7 @@ pub fn rule(copy: &MemoryCopy, block: HeapBlock, at: u64, of: &Type) -> DataRule
         "str" => {
             let is_old = of.bytes == OLD_TEXT;
             match word(STATE).map_or(0, |state| state & (COMPACT | ASCII)) {
-                // Up to 3.11 there is one more, to the same text in wide characters.
+                // Up to 3.11 there is one more pointer, to the same text in wide characters.
                 state if state == COMPACT | ASCII => but(if is_old { &[1, 5] } else { &[1] }),
                 COMPACT => but(if is_old { &[1, 5, 7] } else { &[1, 6] }),
                 _ => DataRule::NONE,
@@ -70,16 +71,16 @@ pub fn rule(copy: &MemoryCopy, block: HeapBlock, at: u64, of: &Type) -> DataRule
     }
 }
 
-/// Whether [`owned`] knows the blocks of a type's objects.
+/// Whether [`owned`] can find the blocks that objects of this type own.
 pub fn owns(of: &Type) -> bool {
     match of.name.as_str() {
         "list" | "bytearray" | "set" | "frozenset" | "dict" => !of.is_class,
-        // In later releases these types are made when their modules are loaded.
+        // In later releases these two types are made when their modules are loaded, so they may be classes.
         name => matches!(name, "array.array" | "collections.deque"),
     }
 }
 
-/// Tells the blocks that an object owns, each with what of it is data. `is_object`: whether a block has an object.
+/// Calls `tell` with each block that an object owns, and the rule for its words. `is_object` says whether a block has an object.
 pub fn owned(
     copy: &MemoryCopy,
     blocks: &Blocks,
@@ -120,17 +121,17 @@ pub fn owned(
     }
 }
 
-/// What is data in the keys of a `dict`, by the first 32 bytes of the block.
+/// The rule for the keys of a `dict`, from the first 32 bytes of their block.
 ///
-/// Up to 3.10 the second word is the number of slots, and 40 bytes are before the index. From 3.11 on its bytes are: the logarithms of the
-/// slots and of the index's bytes, and the kind, of which the first one has a hash in each entry.
+/// Up to 3.10 the second word is the number of slots, and the index begins at 40. From 3.11 on, the second word has these bytes: the
+/// logarithm of the number of slots, the logarithm of the index's bytes, and the kind. Only with the first kind (0), each entry has a hash.
 fn of_keys(head: &[u8]) -> Option<DataRule> {
     const OLD_HEAD: u64 = 40;
     const HEAD: u64 = 32;
     const LARGEST: u8 = 40;
     let slots = u64::from_le_bytes(head.get(8..16)?.try_into().ok()?);
     if slots.is_power_of_two() && slots >= 8 {
-        // An index has one byte up to 128 slots, then two, four and eight.
+        // A number in the index has one byte up to 128 slots, then two, four and eight.
         let bytes = match slots {
             0..=0xff => 1,
             0x100..=0xffff => 2,

@@ -1,7 +1,7 @@
-//! CPython, 3.8 to 3.13, on x86-64. In: the copy. Out: its pools of small blocks, and the type of each object.
+//! Finds the pools of small blocks of CPython 3.8 to 3.13 on x86-64, and the type of each object.
 //!
-//! Nothing needs a symbol: `PyType_Type` is a word A in the interpreter's data with A at A + 8, since its type is itself, and the name
-//! "type". From it on every type proves itself by its own type. Builds for debugging and 3.7 have other distances, and have no objects here.
+//! No symbol is needed. `PyType_Type` is its own type: its address A is in the interpreter's data, the word at A + 8 is A, and its name is
+//! "type". Every other type is recognised by its own type. Debug builds and 3.7 have other offsets, so none of their objects are found.
 
 mod globals;
 mod layout;
@@ -18,7 +18,7 @@ use crate::blocks::Blocks;
 use crate::data::DataWords;
 use crate::links::{Links, ObjectLink};
 
-/// Which of the blocks are objects, and which of their words are data.
+/// Finds which blocks have objects, and which of their words are data.
 pub fn links(copy: &MemoryCopy, blocks: &Blocks, types: &Types) -> Links {
     let (mut data, mut owned) = (DataWords::default(), Vec::new());
     let mut objects = Vec::with_capacity(blocks.len());

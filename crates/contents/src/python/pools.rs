@@ -1,8 +1,8 @@
-//! Pools of CPython's small blocks. In: memory that no allocator has. Out: blocks that are given, and what the pools take.
+//! Finds the pools of CPython's small blocks in memory that no allocator has, and the blocks in them that are in use.
 //!
-//! A pool has one size of blocks. Its header of 48 bytes: blocks given at 0, the free list at 8, two neighbours, the size's class at 36, the
-//! place of the next block that was never given at 40, and the last such place at 44. It proves itself: what was ever given, without the
-//! free list, is what is given. Pools have 4 KiB up to 3.9, and 16 KiB from then on.
+//! A pool has blocks of one size. Its header has 48 bytes: the number of used blocks at 0, the free list at 8, two neighbours at 16 and 24,
+//! the size class at 36, the offset of the next block that was never used at 40, and the last such offset at 44. A pool is verified: all
+//! blocks that were ever used, without those in the free list, must be the used ones. Pools have 4 KiB up to 3.9, and 16 KiB from then on.
 
 use std::ops::Range;
 
@@ -13,16 +13,16 @@ use crate::roots::gaps;
 const HEADER: u64 = 48;
 const SIZES: [u64; 2] = [4 << 10, 16 << 10];
 
-/// What was found.
+/// All pools of a process.
 #[derive(Debug, Default)]
 pub struct Pools {
-    /// The blocks that are given.
+    /// The blocks in use.
     pub blocks: Vec<HeapBlock>,
     /// The pools, in the order of their addresses.
     pub ranges: Vec<Range<u64>>,
 }
 
-/// Looks in private memory without a file, but not in what allocators have.
+/// Searches private memory without a file, except for the allocators' ranges.
 pub fn find(copy: &MemoryCopy, taken: &[Range<u64>]) -> Pools {
     let of_size = |pool: u64| {
         let mut found = Pools::default();
@@ -40,13 +40,13 @@ pub fn find(copy: &MemoryCopy, taken: &[Range<u64>]) -> Pools {
         }
         found
     };
-    // Of both sizes the one with more proofs.
+    // Of both sizes, the one with more blocks is right.
     SIZES.map(of_size).into_iter().max_by_key(|found| found.blocks.len()).unwrap_or_default()
 }
 
-/// The blocks that a pool has given; none if there is no pool.
+/// The used blocks of a pool; `None` if there is no pool.
 fn read(copy: &MemoryCopy, at: u64, pool: u64) -> Option<Vec<HeapBlock>> {
-    // The header tells most from others. The end of the last pool may never have been touched.
+    // The header excludes most other memory. Only these words are read first, because the end of the last pool may never have been touched.
     let class = copy.copied(at + 32)? >> 32;
     if class >= 32 || copy.copied(at + 40)? >> 32 != pool - 16 * (class + 1) {
         return None;
@@ -77,7 +77,7 @@ fn read(copy: &MemoryCopy, at: u64, pool: u64) -> Option<Vec<HeapBlock>> {
     while link != 0 {
         let place = link.checked_sub(at + HEADER).filter(|place| place % size == 0)? / size;
         let block = free.get_mut(place as usize)?;
-        // A list that goes in a circle is none.
+        // A list with a circle is not a free list.
         if std::mem::replace(block, true) {
             return None;
         }

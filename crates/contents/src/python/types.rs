@@ -1,11 +1,11 @@
-//! Types of objects. In: a block. Out: where the object in it begins, and its type.
+//! Finds the object in a block: where it begins, and its type.
 //!
-//! An object has its type at 8. It begins at 16 behind the collector's two words, at 32 if there are two more words before these (the flags
-//! of 3.11 and later say so), and otherwise at 0.
+//! An object has the address of its type at 8. In its block, it begins at 16 if the collector's two words are before it, at 32 if two more
+//! words are before these (the flags of 3.11 and later say so), and otherwise at 0.
 //!
-//! A list of types has types at these places too: the state of the module `_ssl` looked like an object of the type at 24 in it, and so the
-//! module's pointer to it looked like a link of the collector. So the count of references must be no address, and the collector's link must be
-//! one or none.
+//! A list of types has addresses of types at these places too. For example, the state of the module `_ssl` looked like an object of the
+//! type at 24 in it, and then the module's pointer to the state looked like a link of the collector. So two more words are checked: the
+//! count of references must not be an address, and the collector's link must be an address or zero.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -22,18 +22,18 @@ const ITEM_SIZE: u64 = 40;
 const FLAGS: u64 = 168;
 const BASE: u64 = 256;
 const DICT_OFFSET: u64 = 288;
-/// `Py_TPFLAGS_HAVE_GC`, and the two by which words come before those of the collector.
+/// `Py_TPFLAGS_HAVE_GC`, and the two flags for words before those of the collector.
 const COLLECTED: u64 = 1 << 14;
 const BEFORE: u64 = 1 << 3 | 1 << 4;
 /// `Py_TPFLAGS_HEAPTYPE`.
 const HEAP_TYPE: u64 = 1 << 9;
-/// Names are cut here.
+/// The most bytes of a name.
 const LONGEST: usize = 256;
-/// The collector's words before an object.
+/// The bytes of the collector's words before an object.
 const HEAD: u64 = 16;
-/// The classes above a type that are looked at.
+/// The most base classes of a type that are examined.
 const BASES: usize = 16;
-/// The types whose objects are weak references, before 3.13 and from it on.
+/// The types whose objects are weak references: their names before 3.13, and since.
 const WEAK: [&str; 6] = [
     "weakref",
     "weakproxy",
@@ -42,14 +42,14 @@ const WEAK: [&str; 6] = [
     "weakref.ProxyType",
     "weakref.CallableProxyType",
 ];
-/// Types that are remembered.
+/// The most types that are remembered.
 const MOST: usize = 1 << 18;
 
-/// How the files of interpreters begin, and the releases whose objects are known: 3.8 to 3.13.
+/// The file names of interpreters begin so, and these are the known releases: 3.8 to 3.13.
 const PREFIXES: [&str; 2] = ["python3", "libpython3"];
 const RELEASES: std::ops::RangeInclusive<u32> = 8..=13;
 
-/// The release that a file's name tells: 11 for `libpython3.11.so.1.0`.
+/// The minor release number in a file's name: 11 for `libpython3.11.so.1.0`.
 fn minor(name: &str) -> Option<u32> {
     let (_, rest) = name.split_once("python3.")?;
     rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
@@ -60,15 +60,15 @@ fn minor(name: &str) -> Option<u32> {
 pub struct Type {
     /// Its name.
     pub name: String,
-    /// Whether the collector looks after its objects.
+    /// Whether the garbage collector tracks its objects.
     pub collected: bool,
     /// Whether its objects are weak references.
     pub weak: bool,
-    /// Whether it was made when the program ran, as every class of Python was.
+    /// Whether the type was made at run time, as every class in Python code is.
     pub is_class: bool,
     /// The bytes of an object, without its items.
     pub bytes: u64,
-    /// The bytes of each item; 0 of objects without items.
+    /// The bytes of each item; 0 if its objects have no items.
     pub item: u64,
     /// Whether an object has its own variables in a dict.
     pub has_dict: bool,
@@ -83,7 +83,7 @@ pub struct Types {
 }
 
 impl Types {
-    /// Looks for an interpreter. The error is a release whose objects are not known.
+    /// Finds the interpreter. The error is the file name of one whose release is not known.
     pub fn find(copy: &MemoryCopy, modules: &ModuleList) -> Result<Option<Types>, String> {
         let mut root = None;
         for module in modules.named(&PREFIXES) {
@@ -104,12 +104,12 @@ impl Types {
         Ok(root.map(|root| Types { root, known: RefCell::default() }))
     }
 
-    /// The object in a block: where it begins, and its type.
+    /// The object in a block: its offset, and its type.
     pub fn object(&self, copy: &MemoryCopy, block: HeapBlock) -> Option<(u64, Type)> {
         self.object_in(copy, block, copy.bytes(block.at, block.bytes.min(48))?)
     }
 
-    /// The same, with the first bytes of the block.
+    /// As [`Types::object`], with the first bytes of the block.
     pub fn object_in(&self, copy: &MemoryCopy, block: HeapBlock, bytes: &[u8]) -> Option<(u64, Type)> {
         let word = |at: u64| Some(u64::from_le_bytes(bytes.get(at as usize..at as usize + 8)?.try_into().ok()?));
         [16, 0, 32].into_iter().find_map(|at: u64| {
@@ -124,19 +124,19 @@ impl Types {
             } else {
                 16
             };
-            // These two have their contents behind them, in less than their type says.
+            // Objects of these two types can be smaller than their type says, with their contents inside.
             let fits = at + found.bytes <= block.bytes || matches!(found.name.as_str(), "str" | "int");
             (at == wanted && fits).then_some((at, found))
         })
     }
 
-    /// The type of the object at an address, which may be in no block: some texts are in the interpreter's own data.
+    /// The type of the object at an address, which may be outside of blocks: some texts are in the interpreter's own data.
     pub fn at(&self, copy: &MemoryCopy, at: u64) -> Option<Type> {
         self.known(copy, copy.copied(at.checked_add(TYPE)?)?)
     }
 
     fn known(&self, copy: &MemoryCopy, at: u64) -> Option<Type> {
-        // Types are aligned, and no small number.
+        // The address of a type is aligned, and no small number.
         if !at.is_multiple_of(8) || at < 1 << 16 {
             return None;
         }
@@ -153,7 +153,7 @@ impl Types {
 
     fn read(&self, copy: &MemoryCopy, at: u64) -> Option<Type> {
         let word = |at: u64, distance: u64| copy.copied(at.checked_add(distance)?);
-        // Its type is `type`, or a class of which the type is.
+        // The type of a type is `type`, or a class whose own type is `type`.
         let of = word(at, TYPE)?;
         if of != self.root && word(of, TYPE)? != self.root {
             return None;
@@ -174,17 +174,18 @@ impl Types {
     }
 }
 
-/// Whether a word is an address. A count of references is less, or, of an object that lives for ever, in no mapping.
+/// Whether a word is an address. A count of references is not: it is smaller, or for an immortal object it is in no mapping.
 fn is_address(copy: &MemoryCopy, word: u64) -> bool {
     word >= 1 << 16 && copy.mapping(word).is_some()
 }
 
-/// Whether a word can be the collector's link to the next object: none of an object that it does not look after. The lowest two bits are flags.
+/// Whether a word can be the collector's link to the next object. It is zero for an object that the collector does not track. The lowest
+/// two bits are flags.
 fn is_link(copy: &MemoryCopy, word: u64) -> bool {
     word == 0 || is_address(copy, word & !3)
 }
 
-/// Whether the objects of a type are weak references: it is such a type, or a class below one.
+/// Whether the objects of a type are weak references: it is one of [`WEAK`], or a subclass of one.
 fn is_weak(copy: &MemoryCopy, mut at: u64) -> bool {
     for _ in 0..BASES {
         if text(copy, at).is_some_and(|name| WEAK.contains(&name.as_str())) {
