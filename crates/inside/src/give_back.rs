@@ -1,15 +1,17 @@
-//! A running process gives free memory back, without a restart. One of its threads, which waits in a system call, makes the allocator's own
-//! call (`malloc_trim(0)` for glibc) and then waits again. The other threads continue to run. Data flow in one direction:
+//! Makes a running process give free memory back, without a restart. One of its threads, which waits in a system call, makes the
+//! allocator's own call (`malloc_trim(0)` for glibc) and then waits again. The other threads continue to run. The modules work in this
+//! order:
 //!
 //! 1. `safety` refuses a process whose state makes a call unsafe.
 //! 2. [`remedy`] gives the functions to call for each allocator. [`symbols`] finds their addresses in the process. `way_back` finds the code
 //!    by which a thread returns.
-//! 3. `threads` lists the threads that wait in a call that can be made again. `waits` is the table of these calls. a child
-//!    ([`walks`]) walks their stacks, and `standing` says by them who can be borrowed, `room` measures them, `locks` looks for mutexes that they hold.
-//! 4. `Borrowed` is such a thread while it makes the calls, by the bytes that `chain` and `frame` write to its stack. When it is dropped,
+//! 3. `threads` lists the threads that wait in a call that can be made again. `waits` is the table of these calls. A child ([`walks`])
+//!    walks their stacks, and `standing` decides by these which threads can be borrowed. `room` measures the free part of a stack, and
+//!    `locks` looks for mutexes that the threads hold.
+//! 4. `Borrowed` is such a thread while it makes the calls. `chain` and `frame` make the bytes for its stack. When the value is dropped,
 //!    the thread's state is restored. If this command ends before, the thread restores its state itself.
-//! 5. [`carry_out()`] does all of this, and returns the result of each call. [`check`] does what needs no stop.
-//! 6. [`plan`] has the forecast of a reading, and an [`account`] compares it with the result.
+//! 5. [`carry_out()`] does all of this, and returns the result of each call. [`check`] does the part that needs no stopped thread.
+//! 6. [`plan`] computes the forecast from a reading, and an [`account`] compares it with the result.
 //!
 //! Only x86-64 is supported.
 

@@ -1,5 +1,4 @@
-//! Puts the answer of a recorder in a process into words. In: its reply. Out: why it did nothing, and what to do
-//! instead.
+//! Puts the answer of a recorder in a process into words: why it did nothing, and what to do instead.
 
 use allocanary_recorder::got::{Reply, STATE_ATTACHED};
 

@@ -1,5 +1,4 @@
-//! Refuses processes into which no recorder can be put. In: a process, the recorder's library. Out: the first reason.
-//! Whether a thread can be borrowed is checked later.
+//! Refuses processes into which no recorder can be put, with the first reason found. Whether a thread can be borrowed is checked later.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,4 +1,4 @@
-//! The recorder in another process. In: a process, the library, a folder. Out: the replies of the recorder.
+//! Puts the recorder into another process, and sends it requests.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use allocanary_recorder::got::{ATTACH, DETACH, LOOK_AGAIN, PatchRequest, Reply};
 
 use crate::attach::{answer, check};
 
-/// If a call waits longer for the loader's lock, it is taken back.
+/// If a call waits longer than this for the loader's lock, it is abandoned.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The functions that the borrowed thread calls.

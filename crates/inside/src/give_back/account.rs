@@ -1,4 +1,5 @@
-//! What was given back. In: the readings before and after, and the calls. Out: lines for a person, for a program and for an audit log.
+//! The account of a process that gave memory back, as text for a user, as JSON, and as a line for an audit log. It is made from the
+//! readings before and after, and from the calls.
 
 use std::time::Duration;
 
@@ -27,7 +28,7 @@ pub struct GiveBackAccount {
     pub pid: u32,
     /// Its name.
     pub name: Foreign,
-    /// The user who asked, as a number.
+    /// The ID of the user who gave the command.
     pub user: u32,
     /// Resident bytes before.
     #[serde(rename = "before_bytes")]
@@ -40,7 +41,7 @@ pub struct GiveBackAccount {
     pub forecast: Option<u64>,
     /// How sure the forecast is.
     pub bound: Bound,
-    /// Resident memory that belongs to no known allocator.
+    /// Resident bytes that belong to no known allocator.
     #[serde(rename = "unknown_bytes")]
     pub not_known: u64,
     /// Allocators that have no call which gives memory back.
@@ -60,15 +61,15 @@ pub struct HeapCalls {
     /// Its forecast.
     #[serde(rename = "reclaimable_bytes")]
     pub forecast: Option<u64>,
-    /// How sure it is.
+    /// How sure this forecast is.
     pub bound: Bound,
-    /// The thread that made them.
+    /// The ID of the thread that made the calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thread: Option<u32>,
-    /// The system call that it waits in.
+    /// The system call in which this thread waits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait: Option<String>,
-    /// How long they took, in microseconds.
+    /// How long the calls took, in microseconds.
     #[serde(
         rename = "took_seconds",
         with = "allocanary_text::seconds::some_micros",
@@ -145,12 +146,12 @@ impl GiveBackAccount {
         self.after.is_some() && self.is_possible()
     }
 
-    /// Whether the calls are known, and nothing forbids them.
+    /// Whether there are known calls, and nothing forbids them.
     pub fn is_possible(&self) -> bool {
         self.calls.iter().all(|call| call.error.is_none()) && !(self.calls.is_empty() && self.not_known > 0)
     }
 
-    /// The forecast, for a person: some lines.
+    /// The forecast as text for a user, in several lines.
     pub fn expectation(&self) -> String {
         let head = format!("process {} ({}): {} resident", self.pid, in_one_line(self.name.raw()), bytes(self.before));
         let rest = match self.not_known {
@@ -184,7 +185,7 @@ impl GiveBackAccount {
         format!("{head}\n{}{rest}", self.calls.iter().map(line).collect::<String>())
     }
 
-    /// The result, for a person: some lines, the answer in the last one.
+    /// The result as text for a user, in several lines. The answer is in the last one.
     pub fn result(&self) -> String {
         let call = |call: &HeapCalls| match (&call.error, call.thread, &call.wait, call.took) {
             (Some(error), ..) => format!("  {}: {error}\n", call.allocator),

@@ -1,13 +1,13 @@
-//! A thread of another process that makes calls for us. In: a thread that waits in a system call. Out: what the functions return. When
-//! this value is dropped, the thread has its registers, its signal mask and its stack as before, and waits again in the same call.
+//! A thread of another process that makes calls for us. It was waiting in a system call. When this value is dropped, the thread has its
+//! registers, its signal mask and its stack as before, and waits again in the same call.
 //!
 //! A call is made in the way in which the kernel delivers a signal. First, everything that the thread needs to return by itself is
 //! written to its stack. Then its registers are set, in one step. From then on the thread needs no help. Nothing is mapped, and no
 //! memory has to be executable.
 //!
-//! While this command runs, the thread raises a signal at the end of a function. No handler takes that signal. This command notices
-//! the signal, and restores everything itself. Only in this way does the wait keep the rest of its time: at the end of a signal's
-//! handler, the kernel forgets that time.
+//! While this command runs, the thread raises a signal at the end of a function, for which the process has no handler. This command notices
+//! the signal, and restores everything itself. Only in this way does the wait keep the rest of its time: at the end of a signal's handler,
+//! the kernel forgets that time.
 
 use std::cell::RefCell;
 use std::io;
@@ -35,8 +35,8 @@ use crate::give_back::{Refusal, filter, locks, needs, room, waits};
 /// A thread that makes a call is checked at least this often.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The results of system calls that were interrupted, and that the kernel makes again by itself: ERESTARTSYS, ERESTARTNOINTR,
-/// ERESTARTNOHAND and ERESTART_RESTARTBLOCK.
+/// The results of interrupted system calls that the kernel repeats by itself: ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND and
+/// ERESTART_RESTARTBLOCK.
 const RESTARTED: [i64; 4] = [-512, -513, -514, -516];
 
 /// What was prepared before a thread is borrowed.
@@ -59,9 +59,9 @@ pub struct BorrowPlan<'a> {
 pub enum BorrowResult<'a> {
     /// It is borrowed.
     Borrowed(Box<Borrowed<'a>>),
-    /// It no longer waits as it did.
+    /// The thread no longer waits as it did.
     GoneOn,
-    /// It is at a place where it cannot be borrowed, with the reason.
+    /// The thread is at a place where it cannot be borrowed, with the reason.
     Unfit(String),
 }
 
@@ -71,7 +71,7 @@ pub struct Borrowed<'a> {
     tid: u32,
     wait: &'static str,
     prepared: &'a BorrowPlan<'a>,
-    /// Its registers as they were found, and registers with which the wait begins again without the kernel's help.
+    /// Its registers when it was stopped, and the registers with which it begins its wait again without the kernel's help.
     found: Registers,
     again: Registers,
     told: Vec<u8>,
@@ -122,7 +122,7 @@ impl<'a> Borrowed<'a> {
         step();
         let stop = StoppedThread { pid, tid };
         let found = stop.registers()?;
-        // By now it may wait in another call, for a lock of the allocator.
+        // By now the thread may wait in another call, for a lock of the allocator.
         let arguments = [found.rdi, found.rsi, found.rdx, found.r10, found.r8, found.r9];
         let now = waits::harmless(found.orig_rax as i64, &arguments, |at| prepared.reader.word(at));
         if now != Some(waiting.wait) || !is_waiting(tid, &found) {
@@ -197,7 +197,7 @@ impl<'a> Borrowed<'a> {
         self.wait
     }
 
-    /// The bytes that an argument of the last call points to, as they are after the call.
+    /// The bytes to which an argument of the last call points, after the call.
     pub fn left(&self, arguments: &[Argument], which: usize) -> Result<Vec<u8>, Refusal> {
         match (arguments.get(which), self.chain.values(arguments)) {
             (Some(Argument::Bytes(bytes)), Some((values, _))) => {
@@ -293,9 +293,9 @@ impl<'a> Borrowed<'a> {
         resumed.map_err(|error| Refusal::of(self.pid, "letting a thread go on", error))
     }
 
-    /// The next stop that is not caused by a signal from outside; [`StopState::NotYet`] if there is none until then. SIGSTOP cannot be masked,
-    /// so the thread gets it: the process stops, and this thread continues. A signal that somebody has sent with the number of a fault is
-    /// kept for later.
+    /// The next stop that is not caused by a signal from outside; [`StopState::NotYet`] if there is none until the time `until`. SIGSTOP
+    /// cannot be masked, so the thread gets it: the process stops, and this thread continues. A signal with the number of a fault may also
+    /// come from another process. It is kept for later.
     fn next(&mut self, until: Option<Instant>) -> Result<StopState, Refusal> {
         loop {
             // Each wait has a time limit, so that the thread's state is checked again and again.
@@ -367,7 +367,7 @@ impl BorrowPlan<'_> {
     fn check_filters(&self, pid: u32, tid: u32) -> Result<(), Refusal> {
         let status = ProcStatus::of_thread(pid, tid).unwrap_or_default();
         let refused = |state: String, instead| Refusal::State { pid, state, instead };
-        // Each thread of the process will call what stays in it.
+        // What is opened stays in the process, and each thread will call it.
         if self.does == Does::Opens && filters_differ(pid, &status) {
             let state = "its threads have different filters of system calls (seccomp)".into();
             return Err(refused(state, "Record it from its start"));
@@ -407,8 +407,8 @@ fn is_waiting(tid: u32, registers: &Registers) -> bool {
         && ptrace::is_after_call(tid, registers.rip).unwrap_or(false)
 }
 
-/// The registers with which a thread makes its call again without the kernel's help. If the call has ended, the registers with which the thread
-/// continues. `None` if it is not known which call it was.
+/// The registers with which a thread makes its call again without the kernel's help. If the call has ended, the registers with which the
+/// thread continues. `None` if the call is not known.
 fn again(waiting: &WaitingThread, found: &Registers) -> Option<Registers> {
     if found.rax as i64 >= 0 {
         return Some(*found);

@@ -1,5 +1,5 @@
-//! One borrowed thread and some calls. In: a process, an allocator, calls. Out: which thread made them, and how long they took. Or,
-//! in: functions by name, and code that calls them in turn.
+//! Borrows one thread of a process, and has it make calls: the calls of a remedy, or functions by name that the caller's code chooses one
+//! after the other.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +20,7 @@ use crate::give_back::{CallDone, GiveBackResult, Limits, Refusal, ReleaseCall, l
 /// The longest time to search for a thread that can be borrowed.
 const SEARCH: Duration = Duration::from_secs(2);
 
-/// What is called, and under which conditions.
+/// What the calls do, and under which conditions a thread is borrowed.
 #[derive(Clone, Copy, Debug)]
 struct Terms {
     does: Does,
@@ -29,7 +29,7 @@ struct Terms {
     every: Option<Duration>,
 }
 
-/// A borrowed thread for code that chooses each call by the answer to the call before.
+/// A borrowed thread for code that chooses each call by the result of the call before.
 pub struct BorrowedCaller<'a> {
     borrowed: Borrowed<'a>,
     functions: &'a CodeFunctions,
@@ -114,7 +114,7 @@ pub fn has_function(pid: u32, remedy: &ReleaseCall) -> bool {
     CodeFunctions::find(pid, &FunctionSearch::of(remedy, false)).is_ok_and(|functions| !functions.of(remedy).is_empty())
 }
 
-/// The functions that are searched for, as far as they are there.
+/// Those of the wanted functions that the process has.
 fn searched(pid: u32, reader: &ThreadReader, wanted: &FunctionSearch) -> Result<CodeFunctions, Refusal> {
     Ok(CodeFunctions::find(pid, wanted)?.within(reader.mappings()))
 }
@@ -167,7 +167,7 @@ fn with_thread<T>(
     }
 }
 
-/// The refusal where a thread could not go back.
+/// The refusal if a piece of code is missing by which the thread would return.
 pub(super) fn missing_way(pid: u32, missing: &str) -> Refusal {
     let state = format!("{missing} was not found in its C library, by which the thread goes back");
     Refusal::State { pid, state, instead: "Have the program make the call itself" }
@@ -197,8 +197,8 @@ pub(super) fn the_function<'a>(
     })
 }
 
-/// Threads that cannot be borrowed where they are, with the reason. The key is number, stack pointer and code address. While these are the
-/// same, the thread is not stopped again.
+/// Threads that cannot be borrowed where they are, with the reason. The key is the thread ID, the stack pointer and the code address. While
+/// these are the same, the thread is not stopped again.
 type Unfit = BTreeMap<(u32, u64, u64), String>;
 
 /// Borrows the waiting thread that is most harmless to borrow. The inner error says what the threads do, if none can be

@@ -1,10 +1,10 @@
-//! The bytes on a borrowed thread's stack that make its call, and then return it to its wait without us. In: its registers, and the
-//! data of the arguments. Out: bytes, and the registers of the call.
+//! Makes the bytes on a borrowed thread's stack that make its call, and then return the thread to its wait without our help. Also makes the
+//! registers with which the call begins.
 //!
-//! From the top down they are: the extended state, and a frame with the whole state of the thread; the bytes of arguments, and a place
-//! for the result; a frame that restores the error number; the words through which the function returns. The function returns to code
-//! that stores the result. Then the thread raises a signal that no handler takes, which tells us that the function has ended. Then it
-//! returns through both frames. If this command is ended in between, the thread does all of this alone.
+//! From the top down, the bytes are: the extended state, and a frame with the whole state of the thread; the bytes of arguments, and a
+//! place for the result; a frame that restores the error number; the words through which the function returns. The function returns to code
+//! that stores the result. Then the thread raises a signal without a handler, which tells us that the function has ended. Then it returns
+//! through both frames. If this command ends meanwhile, the thread does all of this alone.
 
 use libc::user_regs_struct as Registers;
 

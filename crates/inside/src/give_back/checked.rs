@@ -1,5 +1,4 @@
-//! Whether the calls of a remedy can be made, as far as this is known without stopping a thread. In: a process and a remedy. Out:
-//! nothing, what is not known, or why not.
+//! Checks whether the calls of a remedy can be made, as far as this is possible without stopping a thread.
 
 use std::time::{Duration, Instant};
 
@@ -12,10 +11,10 @@ use crate::give_back::threads::Threads;
 use crate::give_back::walks::ProcessWalks;
 use crate::give_back::{Refusal, ReleaseCall, safety};
 
-/// How long a thread is looked for that waits: one that works may wait a moment later.
+/// How long to search for a waiting thread: a thread that works may wait a moment later.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Makes every check of [`super::carry_out`] that stops nothing. `Some` is what is found out only by stopping a thread.
+/// Makes every check of [`super::carry_out`] that stops no thread. `Some` names what can be found out only by stopping a thread.
 pub fn check(pid: u32, remedy: &ReleaseCall) -> Result<Option<String>, Refusal> {
     safety::check(pid)?;
     let live = LiveProcess::open(pid)?;

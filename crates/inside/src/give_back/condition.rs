@@ -1,4 +1,4 @@
-//! A condition for giving back again: `free_pages > 200MiB`. In: a text, a reading. Out: whether the condition is true.
+//! The condition for giving back again, such as `free_pages > 200MiB`, and whether a reading meets it.
 
 use allocanary_heap::{PARTS, Part, Reading};
 use allocanary_text::units::parse_bytes;
@@ -44,7 +44,7 @@ impl Condition {
         Ok(Condition { what, more_than: parse_bytes(size).ok_or_else(wrong)? })
     }
 
-    /// Whether the condition is true. What is not known exceeds nothing.
+    /// Whether the condition is true. A figure that is not known counts as 0.
     pub fn holds(&self, reading: &Reading) -> bool {
         let parts = reading.parts();
         let found = match self.what {

@@ -1,11 +1,11 @@
-//! Machines other than x86-64: no function is called.
+//! The functions for machines other than x86-64. They refuse every call.
 
 use std::time::Duration;
 
 use crate::give_back::remedy::{Argument, FunctionCall};
 use crate::give_back::{GiveBackResult, Limits, Refusal, ReleaseCall};
 
-/// Refuses.
+/// Refuses, because this machine is not x86-64.
 pub fn carry_out(
     pid: u32,
     _remedy: &ReleaseCall,
@@ -36,7 +36,7 @@ impl BorrowedCaller {
     }
 }
 
-/// Refuses.
+/// Refuses, because this machine is not x86-64.
 pub fn call_inside<T: Send>(
     pid: u32,
     _names: &[&'static str],
@@ -47,7 +47,7 @@ pub fn call_inside<T: Send>(
     Err(Refusal::State { pid, state, instead: "Record it from its start: `allocanary record -- PROGRAM`" })
 }
 
-/// Refuses.
+/// Refuses, because this machine is not x86-64.
 pub fn check(pid: u32, _remedy: &ReleaseCall) -> Result<Option<String>, Refusal> {
     let state = "this build is for another machine than x86-64, and only there a thread can be borrowed".into();
     Err(Refusal::State { pid, state, instead: "Have the program make the call itself" })

@@ -1,5 +1,4 @@
-//! Whether a process's seccomp filter allows a system call. In: the filter's program, from the kernel. Out: whether the call is
-//! allowed.
+//! Evaluates a process's seccomp filter, to see whether it allows a system call.
 
 use std::io;
 
@@ -17,7 +16,7 @@ const LOG: u32 = 0x7ffc_0000;
 /// The number of the architecture x86-64 in a filter's data.
 const X86_64: u32 = 0xc000_003e;
 
-/// A system call with its arguments, as far as they are known in advance.
+/// A system call with the arguments that are known in advance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyscallArgs {
     /// Its number.
@@ -67,7 +66,8 @@ enum Next {
     Verdict(u32),
 }
 
-/// A word of the filter's input: the call's number, the architecture, the address of the call, the arguments.
+/// A word of the filter's input: the call's number, the architecture, the address of the call, the arguments. The outer `None` means that
+/// there is no such word, the inner one that its value is unknown.
 fn told(call: &SyscallArgs, at: u32) -> Option<Option<u32>> {
     match at {
         0 => Some(Some(call.number as u32)),

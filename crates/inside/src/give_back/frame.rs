@@ -1,8 +1,7 @@
-//! A frame as the kernel writes it for a signal's handler: the state that a thread has after `rt_sigreturn`. In: registers, a mask, the
-//! extended state. Out: bytes, and where they are on the thread's stack.
+//! Makes a frame as the kernel writes it for a signal's handler: the state that a thread has after `rt_sigreturn`.
 //!
-//! The kernel itself reads such a frame and checks it. So a thread whose registers were changed returns to them by its own call, even if no
-//! other process can set them any more.
+//! The kernel itself reads and checks such a frame. So a thread whose registers were changed can restore them by its own system call, even
+//! if no other process can set them any more.
 
 use libc::user_regs_struct as Registers;
 

@@ -1,4 +1,4 @@
-//! Functions of a process. In: what a search of its files has found. Out: those that are still there, by their names.
+//! Functions of a process, as a search of its files has found them.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ pub struct CodeFunction {
     pub bytes: u64,
     /// The path of its file.
     pub file: String,
-    /// The number of its file.
+    /// The inode of its file.
     pub inode: u64,
 }
 
@@ -40,11 +40,11 @@ const PREFIXES: usize = 16;
 /// Which functions are searched for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FunctionSearch {
-    /// Those with these names.
+    /// Functions with these names.
     pub names: Vec<String>,
-    /// All whose name ends so: a build may have put a prefix before it.
+    /// Also functions whose names have these endings: a build may put a prefix before them.
     pub endings: Vec<String>,
-    /// Also those that are needed to borrow a thread.
+    /// Also the functions that are needed to borrow a thread.
     pub to_borrow: bool,
 }
 
@@ -55,7 +55,8 @@ impl FunctionSearch {
         FunctionSearch { names: remedy.names().collect(), endings: endings.unwrap_or_default(), to_borrow }
     }
 
-    /// The prefixes that have all endings among these names of one file: other functions with such a prefix are of the same allocator.
+    /// The prefixes with which all endings occur among these names of one file. Other functions with such a prefix belong to the same
+    /// allocator.
     pub fn prefixes<'a>(&self, names: impl Iterator<Item = &'a str> + Clone) -> BTreeSet<&'a str> {
         let Some((first, others)) = self.endings.split_first() else { return BTreeSet::new() };
         let with = |end: &str| -> BTreeSet<&'a str> {
@@ -75,7 +76,7 @@ impl FunctionSearch {
         self.endings.iter().any(|end| name.ends_with(end.as_str()))
     }
 
-    /// Whether a function of this name is searched for by its name, in a file with these prefixes.
+    /// Whether a function with this name is wanted, in a file with these prefixes.
     pub fn has(&self, name: &str, prefixes: &BTreeSet<&str>) -> bool {
         self.names.iter().any(|one| one == name)
             || prefixes
@@ -85,7 +86,7 @@ impl FunctionSearch {
 }
 
 impl CodeFunctions {
-    /// Without those that are not in these mappings: the process may run another program by now.
+    /// Removes functions that are not in these mappings: the process may run another program by now.
     pub fn within(mut self, mappings: &[Mapping]) -> CodeFunctions {
         let is_there = |function: &CodeFunction| {
             let is_its = |one: &&Mapping| {
@@ -100,7 +101,7 @@ impl CodeFunctions {
         self
     }
 
-    /// The functions that may be that of a remedy, each address once.
+    /// The functions that may be the one of a remedy, each address once.
     pub fn of(&self, remedy: &ReleaseCall) -> Vec<&CodeFunction> {
         let others: BTreeSet<u64> = self.others(remedy).into_iter().map(|(function, _)| function.at).collect();
         let is_it = |one: &&CodeFunction| remedy.names().any(|name| name == one.name) || others.contains(&one.at);
@@ -114,7 +115,7 @@ impl CodeFunctions {
         remedy::all().flat_map(of).collect()
     }
 
-    /// The functions that are a remedy's under an unusual name, with their prefixes: their file has the function beside it with the same
+    /// The functions of a remedy under an unusual name, with their prefixes. The same file must have the function `beside` with the same
     /// prefix.
     fn others(&self, remedy: &ReleaseCall) -> Vec<(&CodeFunction, &str)> {
         let Some(beside) = remedy.beside else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! Whether a thread is in a signal's handler. In: its stack. Out: whether a handler's frame is on it.
+//! Finds out from a thread's stack whether the thread is in a signal's handler.
 //!
 //! A handler may have interrupted `malloc`. Then the thread holds malloc's lock. The kernel puts the address of the code that ends a
 //! handler on the stack. This code has the same few bytes in every C library: it makes the system call `rt_sigreturn`.

@@ -1,4 +1,4 @@
-//! A thread that is stopped, and one that is traced: what is read of it, and how it goes on. In: a thread. Out: its registers and state.
+//! A stopped thread and a traced thread of another process: their registers and state, and how they continue.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use libc::user_regs_struct as Registers;
 use crate::give_back::Refusal;
 use crate::give_back::stopping::Tracee;
 
-/// A stopped thread. When dropped, the thread continues as it was; after `keep` it stays stopped.
+/// A stopped thread. When the value is dropped, the thread continues as it was. After `keep` it stays stopped.
 pub struct StoppedThread {
     pub pid: u32,
     pub tid: u32,

@@ -1,4 +1,4 @@
-//! What the calls may cost the process.
+//! Limits on what the calls may cost the process.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
-//! Mutexes that a thread holds. In: the memory of a process. Out: for each thread, how many it holds.
+//! Counts the mutexes that threads hold, from the memory of the process.
 //!
-//! A mutex of the C library contains its owner's number. The locks of glibc's own malloc do not. For those, [`places`](crate::give_back::places)
-//! finds threads inside of malloc.
+//! A mutex of the C library contains the thread ID of its owner. The locks of glibc's own malloc do not. For those,
+//! [`places`](crate::give_back::places) finds threads inside of malloc.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ const HEAD: usize = 20;
 pub fn held(memory: &dyn Memory, tids: &[u32]) -> BTreeMap<u32, usize> {
     let mut held = BTreeMap::new();
     let mut left = MOST;
-    // Data of files come first, then memory without a file.
+    // The data of files comes first, then memory without a file.
     let is_looked_at = |one: &&Mapping| one.writable && !one.shared && !one.name.starts_with("[stack");
     let mut mappings: Vec<&Mapping> = memory.mappings().iter().filter(is_looked_at).collect();
     mappings.sort_by_key(|one| one.inode == 0);

@@ -1,5 +1,5 @@
-//! The name space of a program: where the dynamic loader has loaded the files that the program itself uses. Other name spaces may have
-//! further copies of the same files, each with a heap of its own. In: a process. Out: the addresses of its files.
+//! Finds the name space of a program: the addresses where the dynamic loader has loaded the files that the program itself uses. Other name
+//! spaces may have further copies of the same files, each with its own heap.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::FileExt;
@@ -8,18 +8,19 @@ use allocanary_heap::{Mapping, PAGE};
 use allocanary_process::elf::{self, Elf, SymbolSection};
 use allocanary_process::{ProcFile, ProcessFiles, open};
 
-/// The structure by which the loader tells debuggers what it has loaded. The word after its first one leads to the list.
+/// The structure by which the loader tells debuggers what it has loaded. Its second word is the address of the list.
 const TOLD: &str = "_r_debug";
-/// From an entry of the list to the next one. The first word of an entry is where the file is loaded.
+/// The offset in an entry of the list of the address of the next one. The first word of an entry is where the file is loaded.
 const NEXT: u64 = 24;
-/// The most entries that are followed: a list may be a circle.
+/// The most entries that are followed, because the list may be a circle.
 const MOST: usize = 10_000;
 
-/// Where the files of the program's own name space are loaded. Empty if the loader does not tell.
+/// The load addresses of the files in the program's own name space. Empty if the loader does not have the structure.
 pub(crate) fn own(pid: u32, mappings: &[Mapping], files: &ProcessFiles) -> BTreeSet<u64> {
     let mut own = BTreeSet::new();
     let (Some(told), Ok(memory)) = (told(mappings, files), open(pid, ProcFile::Mem)) else { return own };
-    // The process decides which addresses are in the list: a shared mapping may be one that answers whenever its maker likes.
+    // The list comes from the process and may have any address. Reading a shared mapping could wait for a long time, so only private memory
+    // is read.
     let is_own = |at: u64| {
         let next = mappings.partition_point(|one| one.from <= at);
         let holds = |one: &&Mapping| at < one.to.saturating_sub(7);
@@ -47,7 +48,7 @@ pub fn is_loader(path: &str) -> bool {
     ["ld-linux", "ld-2", "ld.so", "ld64"].iter().any(|begin| name.starts_with(begin))
 }
 
-/// The address of that structure.
+/// The address of `_r_debug`.
 fn told(mappings: &[Mapping], files: &ProcessFiles) -> Option<u64> {
     let loader = mappings.iter().find(|one| one.inode != 0 && one.offset == 0 && is_loader(&one.name))?;
     let file = files.get(loader.from, loader.to, loader.inode).ok()?;

@@ -1,5 +1,5 @@
-//! The system calls that a borrowed thread makes, to be checked against a filter of system calls. In: what an allocator does. Out: calls, with
-//! those arguments that are known in advance.
+//! The system calls that a borrowed thread makes, with the arguments that are known in advance. They are checked against the process's
+//! filter of system calls.
 
 use crate::give_back::filter::SyscallArgs;
 use crate::give_back::remedy::Does;
@@ -45,7 +45,7 @@ const MAPS: [SyscallArgs; 6] = [
     with(libc::SYS_madvise, 2, libc::MADV_FREE),
 ];
 
-/// Opening a library, and what the recorder in it does later, in any thread.
+/// The calls for opening a library, and those that the recorder in it makes later, in any thread.
 const OPENS: [SyscallArgs; 22] = [
     any(libc::SYS_openat),
     any(libc::SYS_open),
@@ -82,7 +82,7 @@ const FOR_A_THREAD: [SyscallArgs; 7] = [
     any(libc::SYS_prctl),
 ];
 
-/// All calls that such a thread may make.
+/// All calls that a borrowed thread may make.
 pub fn of(does: Does, starts_thread: bool) -> impl Iterator<Item = SyscallArgs> {
     let maps = MAPS.into_iter().filter(move |_| does != Does::Advises);
     let opens = OPENS.into_iter().filter(move |_| does == Does::Opens);

@@ -1,6 +1,5 @@
-//! The code in which a thread must not be borrowed: an allocator's code, the dynamic loader's, and that of `fork`, which waits for
-//! other threads while it holds the allocator's locks. In: the functions and the mappings of a process. Out: what an address belongs
-//! to.
+//! Finds the code in which a thread must not be borrowed: the code of an allocator, of the dynamic loader, and of `fork`, which waits for
+//! other threads while it holds the allocator's locks.
 
 use allocanary_heap::Mapping;
 use serde::{Deserialize, Serialize};
@@ -22,7 +21,7 @@ pub enum CodeOwner {
 }
 
 impl CodeOwner {
-    /// Its name in words, for the text `inside of ...`.
+    /// Words for the text `inside of ...`.
     pub fn words(self) -> &'static str {
         match self {
             CodeOwner::Allocator => "the allocator",

@@ -1,10 +1,10 @@
-//! What a process could give back. In: a reading of it. Out: a remedy for each of its heaps, with the forecast.
+//! Computes from a reading what a process could give back: a remedy for each of its heaps, with the forecast.
 
 use allocanary_heap::{PartsCertainty, Reading, Sort};
 
 use crate::give_back::remedy::{self, ReleaseCall};
 
-/// The calls for one heap, and what it would give back.
+/// The calls for one heap, and their forecast.
 #[derive(Clone, Copy, Debug)]
 pub struct HeapPlan {
     /// The calls.
@@ -34,10 +34,10 @@ pub fn plan(reading: &Reading) -> Vec<HeapPlan> {
     all
 }
 
-/// Unknown memory smaller than this is not taken for a heap.
+/// Unknown memory smaller than this does not count as a heap.
 const SMALL: u64 = 1 << 20;
 
-/// Resident bytes that belong to no allocator known here; 0 if there are few.
+/// Resident bytes that belong to no known allocator; 0 if they are fewer than [`SMALL`].
 pub fn not_known(reading: &Reading) -> u64 {
     let areas = reading.areas.iter().filter(|area| area.sort == Sort::Unknown).map(|area| area.resident);
     let heaps = reading
@@ -57,8 +57,8 @@ pub fn without_call(reading: &Reading) -> Vec<String> {
     known.map(|heap| heap.allocator.clone()).collect()
 }
 
-/// Allocators whose heap was not found, but whose function the process has, according to `has`. Their forecast is not known. They are only
-/// looked for if there is memory that belongs to no known allocator.
+/// Plans for allocators whose heap was not found, but whose function the process has, according to `has`. Their forecast is not known. They
+/// are only searched if some memory belongs to no known allocator.
 pub fn by_function(reading: &Reading, has: impl Fn(&ReleaseCall) -> bool) -> Vec<HeapPlan> {
     let is_new = |remedy: &&'static ReleaseCall| reading.heaps.iter().all(|heap| heap.allocator != remedy.allocator);
     let all = remedy::all().filter(|_| not_known(reading) > 0).filter(is_new);

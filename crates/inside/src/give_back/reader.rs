@@ -1,5 +1,5 @@
-//! A process that is about to be changed: its mappings, and the present bytes of its memory. In: a process. Out: bytes as they are now,
-//! even on pages that were written a moment ago.
+//! Reads and writes the memory of a process that is about to be changed. It reads the present bytes, even on pages that were written a
+//! moment ago.
 
 use std::fs;
 use std::io;
@@ -11,7 +11,7 @@ use allocanary_sys::proc::files::{ProcEntry, path};
 
 use crate::give_back::Refusal;
 
-/// The process.
+/// A process with its mappings and its open memory.
 #[derive(Debug)]
 pub struct ThreadReader {
     pid: u32,
@@ -52,7 +52,7 @@ impl ThreadReader {
         self.write(at, bytes)
     }
 
-    /// Writes to the process: to memory that it has just got from a call, and which is in no mapping that was read.
+    /// Writes to any memory of the process, for example to memory that a call has just returned and that is in no known mapping.
     pub fn write(&self, at: u64, bytes: &[u8]) -> Result<(), Refusal> {
         self.memory.write_all_at(bytes, at).map_err(|error| Refusal::of(self.pid, "writing to its memory", error))
     }
@@ -66,7 +66,7 @@ impl ThreadReader {
         self.bytes(at, count)
     }
 
-    /// Reads some bytes of the process. Either no thread is stopped, or a call has returned the address.
+    /// Reads any memory of the process. Call it only while no thread is stopped, or with an address that a call has returned.
     pub fn bytes(&self, at: u64, count: usize) -> Result<Vec<u8>, Refusal> {
         let mut bytes = vec![0; count];
         let read = self.memory.read_exact_at(&mut bytes, at);

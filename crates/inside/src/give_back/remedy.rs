@@ -1,4 +1,4 @@
-//! The calls that give memory back, for each allocator that has one. In: the name of an allocator in a reading. Out: its calls.
+//! The calls that give memory back, for each allocator that has such calls.
 
 use allocanary_facts as allocators;
 pub use allocanary_facts::remedy::{Argument, Does, FunctionCall, ReleaseCall, mallctl};

@@ -1,5 +1,5 @@
-//! The room below a thread's stack pointer. In: the stack pointer, the thread pointer, the mappings. Out: the number of bytes that certainly
-//! belong to its stack, or nothing. A thread may run on a coroutine's stack or on a signal's stack, whose size is not visible from outside.
+//! Computes the room below a thread's stack pointer: the number of bytes that certainly belong to its stack. A thread may run on a
+//! coroutine's stack or on a signal's stack, whose size is not visible from outside. Then the result is `None`.
 
 use allocanary_heap::{Mapping, Memory, PAGE};
 use allocanary_sys::proc::files::{ProcEntry, path};
@@ -34,8 +34,8 @@ fn of_first(mappings: &[Mapping], own: &Mapping, sp: u64, limit: u64) -> u64 {
     sp - lowest
 }
 
-/// Where the stack begins and the size of its guard, if these words of a thread's structure are its block, its size and the guard's
-/// size. The structure itself is at the block's end.
+/// The begin of the stack and the size of its guard, if these three words of a thread's structure are the stack's address, its size and the
+/// guard's size. The structure itself is at the end of the stack.
 fn stack_block(words: &[u64], sp: u64, pointer: u64) -> Option<(u64, u64)> {
     let [from, size, guard] = *words else { return None };
     let end = from.checked_add(size)?;

@@ -1,12 +1,11 @@
-//! The states of a whole process in which none of its threads is borrowed. In: what `/proc/PID/status` says. Out: the first reason, or
-//! the signal that reports the end of a call.
+//! Checks the state of a whole process in `/proc/PID/status`. In some states none of its threads is borrowed.
 
 use allocanary_heap::ptrace::bit;
 use allocanary_sys::proc::ProcStatus;
 
 use crate::give_back::Refusal;
 
-/// Signals that the kernel drops if no handler takes them. Those that programs use least come first.
+/// Signals that the kernel drops if they have no handler. Those that programs use least come first.
 const NOTICES: [i32; 2] = [libc::SIGURG, libc::SIGWINCH];
 
 /// Refuses a process whose state forbids the call. Otherwise returns the signal that reports the end of a call. The states of the threads are

@@ -1,5 +1,5 @@
-//! Settings of jemalloc that can be changed while it runs. In: `background_thread=true`, `dirty_decay_ms=1000`. Out: the calls, and the
-//! lines that keep the setting after a restart.
+//! Settings of jemalloc that can be changed at run time, such as `background_thread=true` or `dirty_decay_ms=1000`: the calls for them, and
+//! the lines that keep the setting after a restart.
 
 use allocanary_facts::jemalloc;
 
@@ -36,7 +36,7 @@ impl RuntimeSetting {
         }
     }
 
-    /// The calls that set it now, for a jemalloc with this many arenas: one for arenas that are made later, and one for each existing
+    /// The calls that set it now, for a jemalloc with this many arenas: one call for arenas that are made later, and one for each existing
     /// arena. An arena that was never used refuses its call.
     pub fn calls(self, arenas: u32) -> Vec<FunctionCall> {
         let (key, value) = match self {

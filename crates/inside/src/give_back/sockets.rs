@@ -1,12 +1,11 @@
-//! A socket's time-out for receiving. In: a process, and the number of its open file. Out: the time, if the file is a socket with such a
-//! time-out.
+//! Reads the time-out for receiving of a socket of another process.
 
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
-/// The time-out. If a call on such a socket is interrupted, it ends with EINTR. When it is made again, its time-out
-/// starts again.
+/// The time-out of the open file with this number, if it is a socket that has one. If a call on such a socket is interrupted, it ends with
+/// EINTR. When it is made again, its time-out starts again.
 pub fn time_out(pid: u32, file: u64) -> Option<Duration> {
     // SAFETY: system calls with numbers; each returns a file descriptor of this process's own, or fails.
     let open =

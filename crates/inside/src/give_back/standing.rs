@@ -1,4 +1,4 @@
-//! Whether a waiting thread is at a place where it can be borrowed. In: its registers, and the process. Out: the reason why it cannot.
+//! Decides by a thread's registers and stack whether the thread can be borrowed where it waits. If not, gives the reason.
 //!
 //! All of this is read from files and memory that may be hostile, so a child without rights does it ([`walks`](crate::give_back::walks)).
 
@@ -22,9 +22,9 @@ const NEAR: usize = 5;
 /// Why a stopped thread cannot be borrowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Unfit {
-    /// It is inside of such code.
+    /// It is inside of code of this owner.
     Inside(CodeOwner),
-    /// Its stack has addresses of such code.
+    /// Its stack has addresses of code of this owner.
     Perhaps(CodeOwner),
     /// It is in a signal's handler, or in a call of this command whose end nobody saw.
     InHandler,
@@ -98,7 +98,7 @@ impl Ground {
         is_for_another.then_some(Unfit::ForAnother)
     }
 
-    /// What a thread that runs is inside of. It is found only by a walk of its stack.
+    /// The code that a running thread is inside of, found by a walk of its stack only.
     pub fn inside(&mut self, registers: WalkRegisters) -> Option<CodeOwner> {
         let stack = self.walker.walk(registers);
         self.place(&stack)
@@ -113,8 +113,8 @@ impl Ground {
             .or_else(|| places().find(|place| *place != CodeOwner::Condition))
     }
 
-    /// Searches return addresses in such code, from an address to the end of the stack. `None` if the stack cannot be
-    /// read.
+    /// Searches the stack for return addresses in code where no thread may be borrowed, from an address to the end of the stack. `None` if
+    /// the stack cannot be read.
     fn searched(&self, from: u64) -> Option<Option<CodeOwner>> {
         let memory = &self.walker.seen;
         let mapping: &Mapping = memory.mapping(from)?;

@@ -15,7 +15,7 @@ pub fn left() -> u32 {
     LEFT.load(Relaxed)
 }
 
-/// A step was made.
+/// Counts one step.
 pub(crate) fn step() {
     if LEFT.load(Relaxed) != 0 && LEFT.fetch_sub(1, Relaxed) == 1 {
         // SAFETY: a system call with two numbers.

@@ -1,6 +1,5 @@
-//! Stops a traced thread, or releases it as it was. In: a thread that was asked to stop. Out: whether it is stopped. A thread that
-//! stops too late, or at a signal, is released while it is stopped. A tracer must not just end instead: the thread's wait could end
-//! with EINTR.
+//! Waits until a traced thread has stopped. A thread that stops too late, or at a signal, is released once it is stopped. The tracer must
+//! not just end instead, because the thread's wait could then end with EINTR.
 
 use std::io;
 use std::time::Duration;
@@ -11,7 +10,7 @@ use allocanary_heap::ptrace::StopState;
 /// borrowed.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The further time that is waited for such a thread, to release it.
+/// How much longer to wait for such a thread, so that it can be released.
 const LAST: Duration = Duration::from_secs(20);
 
 /// The thread that is traced.

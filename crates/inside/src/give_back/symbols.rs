@@ -1,4 +1,4 @@
-//! Where functions are in a process: the symbol tables of the files that it has mapped. In: a process and names. Out: addresses.
+//! Finds the addresses of functions in a process, by the symbol tables of the files that it has mapped.
 //!
 //! The files may be hostile, so the command has a child search them ([`search_by`]).
 
@@ -12,7 +12,7 @@ use allocanary_process::{ProcFile, ProcessFiles, text};
 pub use crate::give_back::functions::{CodeFunction, CodeFunctions, FunctionSearch};
 use crate::give_back::{Refusal, name_space};
 
-/// Whether a function is wanted, of a file with these prefixes. To borrow a thread, all code of an allocator has to be known.
+/// Whether a function is wanted, in a file with these prefixes. To borrow a thread, all code of an allocator must be found.
 fn is_wanted(search: &FunctionSearch, name: &str, prefixes: &BTreeSet<&str>) -> bool {
     let is_of_it = || prefixes.iter().any(|prefix| name.starts_with(prefix));
     search.has(name, prefixes) || search.to_borrow && (is_for_borrowing(name) || is_of_it())
@@ -33,7 +33,7 @@ pub type Search = fn(u32, &FunctionSearch) -> Result<CodeFunctions, String>;
 
 static SEARCH: OnceLock<Search> = OnceLock::new();
 
-/// From now on functions are searched in this way, and not in this process.
+/// From now on, functions are searched by this function, and not in this process.
 pub fn search_by(search: Search) {
     let _ = SEARCH.set(search);
 }
@@ -50,14 +50,14 @@ impl CodeFunctions {
         found.map_err(|why| Refusal::of(pid, "searching its functions", std::io::Error::other(why)))
     }
 
-    /// The same in this process: those that the program and its libraries export, and those in the full symbol tables,
-    /// if the files are not stripped. A function may have several names.
+    /// Searches in this process: functions that the program and its libraries export, and those in the full symbol tables, if the files are
+    /// not stripped. A function may have several names.
     pub fn here(pid: u32, wanted: &FunctionSearch) -> CodeFunctions {
         let text = text(pid, ProcFile::Maps).unwrap_or_default();
         let mappings = parse_maps(text);
         let files = ProcessFiles::of(pid);
         let mut functions = CodeFunctions::default();
-        // Where each function's file is loaded.
+        // The load address of each function's file.
         let mut bases = Vec::new();
         for mapping in mappings.iter().filter(|one| one.inode != 0 && one.offset == 0 && !one.shared) {
             let is_code = |one: &Mapping| one.executable && one.inode == mapping.inode && one.name == mapping.name;
@@ -100,7 +100,8 @@ impl CodeFunctions {
                 }
             }
         }
-        // One file is there several times if it was loaded into several name spaces (`dlmopen`, LD_AUDIT). The program's own is first.
+        // A file is listed several times if it was loaded into several name spaces (`dlmopen`, LD_AUDIT). The program's own copy comes
+        // first.
         let is_twice = |(at, file): (usize, &String)| functions.looked[..at].contains(file);
         if functions.looked.iter().enumerate().any(is_twice) {
             let own = name_space::own(pid, &mappings, &files);

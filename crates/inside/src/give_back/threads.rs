@@ -1,5 +1,5 @@
-//! The threads of a process that can be borrowed: those whose wait can be interrupted without a loss. In: `/proc/PID/task`. Out: these
-//! threads, the most harmless first, and what the other threads do.
+//! Lists the threads of a process that can be borrowed, the most harmless first: those whose wait can be interrupted without a loss. Also
+//! says what the other threads do.
 
 use std::collections::BTreeMap;
 
@@ -15,9 +15,9 @@ use crate::give_back::waits::{self, SyscallState, Wait};
 /// A thread that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitingThread {
-    /// Its number.
+    /// The thread ID.
     pub tid: u32,
-    /// The call that it waits in.
+    /// The kind of its wait.
     pub wait: &'static Wait,
     /// What the kernel reports about the call.
     pub told: SyscallState,
@@ -96,7 +96,7 @@ impl Threads {
     }
 }
 
-/// The wait of a thread, or what else it does. In: its status and its system call.
+/// The wait of a thread from its status and its system call. The error is what it does instead.
 fn what(
     status: &ProcStatus,
     told: Option<SyscallState>,

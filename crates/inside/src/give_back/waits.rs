@@ -1,4 +1,4 @@
-//! System calls in which a thread waits and which it can make again without a loss. In: a call's number and arguments. Out: its name.
+//! The system calls in which a thread waits and which it can make again without a loss.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ pub struct Wait {
     /// Threads in calls of a lower rank are borrowed first. `epoll_wait` has a high rank, because its time-out starts
     /// again from the beginning.
     pub rank: u8,
-    /// The arguments that make it harmful.
+    /// The arguments with which interrupting it would do harm.
     harm: Harm,
 }
 
@@ -55,7 +55,7 @@ pub const ALL: &[Wait] = &[
     wait("epoll_wait", libc::SYS_epoll_wait, 3, Harm::None),
     wait("epoll_pwait", libc::SYS_epoll_pwait, 3, Harm::Mask(4)),
     wait("epoll_pwait2", libc::SYS_epoll_pwait2, 3, Harm::Mask(4)),
-    // Harmless only in a wait for a condition. The thread's stack shows whether it is one.
+    // This is harmless only in a wait for a condition variable. The thread's stack shows whether it is one.
     wait(FOR_ANOTHER, libc::SYS_futex, 4, Harm::Unless(1, &[libc::FUTEX_WAIT as u64, libc::FUTEX_WAIT_BITSET as u64])),
 ];
 
@@ -65,8 +65,9 @@ pub const FOR_ANOTHER: &str = "futex";
 /// The name of a wait that was interrupted before and continues.
 pub const AGAIN: &str = "restart_syscall";
 
-/// Whether a wait that continues is a sleep or a poll. `function` is the kernel's function in which it waits (`/proc/PID/task/TID/wchan`). A
-/// wait for a lock with a time-out continues in the same way. If the kernel does not tell the function, the wait does not count as harmless.
+/// Whether a wait that continues is a sleep or a poll. `function` is the kernel's function in which it waits (`/proc/PID/task/TID/wchan`).
+/// A wait for a lock with a time-out continues in the same way. If the kernel does not show the function, the wait does not count as
+/// harmless.
 pub fn is_harmless_again(function: &str) -> bool {
     ["nanosleep", "poll"].iter().any(|name| function.contains(name))
 }
@@ -97,8 +98,8 @@ impl Wait {
     }
 }
 
-/// The call that continues after a first interruption. The kernel keeps its number to itself, so only the kernel's function and the
-/// arguments show which call it is.
+/// The number of the call that continues after a first interruption. The kernel does not show this number, so only the kernel's function
+/// and the arguments show which call it is.
 pub fn again(function: &str, arguments: &[u64; 6]) -> Option<i64> {
     const CLOCKS: u64 = 16;
     if function.contains("nanosleep") {

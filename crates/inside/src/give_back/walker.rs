@@ -1,5 +1,4 @@
-//! Reads the code and the stacks of a process in which a thread is about to be borrowed. In: a process. Out: stacks, and
-//! bytes of its code and its memory.
+//! Reads the code and walks the stacks of a process in which a thread is about to be borrowed.
 
 use std::fs::File;
 use std::io;
@@ -17,7 +16,7 @@ pub struct ProcessWalker {
     modules: UnwindTables,
 }
 
-/// Its memory, and its files until they are closed.
+/// The memory of the process, and its files until they are closed.
 #[derive(Debug)]
 pub(crate) struct Seen {
     pid: u32,
@@ -42,7 +41,7 @@ impl ProcessWalker {
         self.seen.files = None;
     }
 
-    /// Reads the mappings again, because a stack grows, and its mapping with it. Code that has another place by now has no tables.
+    /// Reads the mappings again, because a stack grows, and its mapping with it. Code that was mapped elsewhere meanwhile has no tables.
     pub fn read_mappings(&mut self) -> io::Result<()> {
         self.seen.mappings = mappings(self.seen.pid)?;
         let all: Vec<CodeMapping> = self.seen.mappings.iter().filter_map(code).collect();

@@ -1,9 +1,9 @@
-//! What a child without rights answers about the stacks of a process. In: registers of threads. Out: who can be borrowed, and
-//! the code by which a thread returns.
+//! Questions about the stacks of a process, which a child without rights answers: which threads can be borrowed, and the code by which a
+//! thread returns.
 //!
-//! The files and the memory of a process may be hostile, and a file system may not answer. So the command asks a child
-//! ([`ask_by`]), which has closed all files when the first thread is stopped. The answers may be false, and can harm only the
-//! process that they are about.
+//! The files and the memory of a process may be hostile, and a file system may not answer. So the command asks a child ([`ask_by`]). The
+//! child has closed all files when the first thread is stopped. Its answers may be false, but can harm only the process that they are
+//! about.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,7 +23,8 @@ use crate::give_back::waits::SyscallState;
 use crate::give_back::walker::ProcessWalker;
 use crate::give_back::way_back::WayBack;
 
-/// Address of the code, stack pointer and frame pointer. The kernel does not tell the frame pointer of a thread that runs; 0 then.
+/// The address of the code, the stack pointer and the frame pointer. For a running thread the kernel does not give the frame pointer, which
+/// is then 0.
 type At = [u64; 3];
 
 /// A question.
@@ -36,9 +37,9 @@ pub enum WalkQuestion {
         /// Functions that were found in its files.
         functions: CodeFunctions,
     },
-    /// What these threads are inside of, which run.
+    /// Which code these running threads are inside of.
     Round(Vec<At>),
-    /// Whether a thread can be borrowed that is stopped.
+    /// Whether a stopped thread can be borrowed.
     Stopped {
         /// Its registers.
         at: At,
@@ -50,17 +51,17 @@ pub enum WalkQuestion {
 /// The answer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum WalkAnswer {
-    /// The way back.
+    /// The code by which a thread returns.
     Prepared(WayBack),
-    /// What is missing for it.
+    /// The code that is missing for a return.
     Missing(String),
-    /// What each thread is inside of.
+    /// The code that each thread is inside of.
     Round(Vec<Option<CodeOwner>>),
     /// Why the thread cannot be borrowed.
     Stopped(Option<Unfit>),
 }
 
-/// Answers a question. `ground` is what an answer leaves for the next one.
+/// Answers a question. `ground` keeps the data for the next question.
 pub fn answer(ground: &mut Option<Ground>, asked: &WalkQuestion) -> Result<WalkAnswer, String> {
     let registers = |[pc, sp, bp]: At| WalkRegisters { pc, sp, bp };
     let text = |error: io::Error| error.to_string();
@@ -82,12 +83,12 @@ pub fn answer(ground: &mut Option<Ground>, asked: &WalkQuestion) -> Result<WalkA
     }
 }
 
-/// What answers questions about one process, each within a time.
+/// A function that answers questions about one process, each within a time limit.
 pub type Ask = Box<dyn FnMut(&WalkQuestion, Duration) -> Result<WalkAnswer, String>>;
 
 static ASK: OnceLock<fn(u32) -> Ask> = OnceLock::new();
 
-/// From now on the questions about a process are answered in this way, and not in this process.
+/// From now on, the functions that `make` returns answer the questions, and not this process.
 pub fn ask_by(make: fn(u32) -> Ask) {
     let _ = ASK.set(make);
 }
@@ -100,9 +101,9 @@ fn here() -> Ask {
 
 /// The time to read the files of a process.
 const PREPARE: Duration = Duration::from_secs(30);
-/// The time for all threads that run.
+/// The time for all running threads.
 const ROUND: Duration = Duration::from_secs(10);
-/// The time for a thread that is stopped.
+/// The time for a stopped thread.
 const STOPPED: Duration = Duration::from_secs(1);
 /// The most threads of one question.
 const AT_ONCE: usize = 1024;
@@ -111,12 +112,12 @@ const AT_ONCE: usize = 1024;
 pub struct ProcessWalks {
     pid: u32,
     ask: Ask,
-    /// What threads were inside of at the begin of this round.
+    /// The code that threads were inside of at the begin of this round.
     inside: BTreeMap<At, Option<CodeOwner>>,
 }
 
 impl ProcessWalks {
-    /// Has the files of a process read. The inner error is what is missing to let a thread return.
+    /// Has the files of a process read. The inner error names the code that is missing for a return.
     pub fn prepare(
         pid: u32,
         functions: &CodeFunctions,
@@ -132,7 +133,7 @@ impl ProcessWalks {
         }
     }
 
-    /// Asks about threads that run. What was known before is forgotten.
+    /// Asks about running threads. Earlier answers are forgotten.
     pub fn round<'a>(&mut self, threads: impl Iterator<Item = &'a SyscallState>) -> Result<(), Refusal> {
         self.inside.clear();
         let until = Instant::now() + ROUND;
@@ -150,7 +151,7 @@ impl ProcessWalks {
         Ok(())
     }
 
-    /// What a thread was inside of at the begin of this round.
+    /// The code that a thread was inside of at the begin of this round.
     pub fn inside(&self, thread: &SyscallState) -> Option<CodeOwner> {
         self.inside.get(&at(thread)).copied().flatten()
     }

@@ -1,5 +1,5 @@
-//! The code by which a borrowed thread returns by itself, and the place of its error number. In: the files that a process has mapped.
-//! Out: addresses of existing code, so that nothing is mapped and no memory is made executable.
+//! Finds the code by which a borrowed thread returns by itself, and the place of its error number. This is existing code in the files that
+//! the process has mapped, so nothing is mapped and no memory is made executable.
 
 use allocanary_heap::{Mapping, Memory};
 use serde::{Deserialize, Serialize};
@@ -27,13 +27,13 @@ pub struct StoreCode {
 /// All pieces of code that a thread needs to return.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WayBack {
-    /// Ends a handler.
+    /// The address of code that ends a handler.
     pub restore: u64,
-    /// Stores a result.
+    /// The code that stores a result.
     pub store: StoreCode,
-    /// Loads an argument.
+    /// The address of code that loads an argument.
     pub pop: u64,
-    /// The function `raise`.
+    /// The address of the function `raise`.
     pub raise: u64,
     /// The offset of the error number from the thread pointer.
     pub errno: u64,
@@ -48,13 +48,14 @@ pub fn is_wanted(name: &str) -> bool {
 const MOST: u64 = 32 << 20;
 
 impl WayBack {
-    /// Whether its code is in these mappings, and small: a child that reads hostile files may have found anything.
+    /// Whether its code is in these mappings and takes few words from the stack. This is checked, because the child that has found it reads
+    /// hostile files.
     pub fn is_in(&self, mappings: &[Mapping]) -> bool {
         let is_code = |at: u64| mappings.iter().any(|one| one.executable && (one.from..one.to).contains(&at));
         [self.restore, self.store.at, self.pop, self.raise].into_iter().all(is_code) && self.store.words <= MOST_WORDS
     }
 
-    /// Finds the code, or returns what is missing.
+    /// Finds the code. The error names what is missing.
     pub(crate) fn find(memory: &Seen, functions: &CodeFunctions) -> Result<WayBack, &'static str> {
         let function = |name: &str| functions.all.iter().find(|one| one.name == name);
         let raise = function("raise").ok_or("the function `raise`")?;
