@@ -1,6 +1,6 @@
-//! The DWARF of a file: lines, inlined functions, and the scopes of functions. In: an open file. Out: what addresses are
-//! looked up in. Its sections are read and not mapped, because the file may be cut meanwhile. Entries that are in other
-//! files (`.dwo`, `.dwp`) are not read: the file of a stranger would say which files are opened.
+//! Reads the DWARF of a file, so that lines, inlined functions and the scopes of functions can be looked up by address. Its sections are
+//! read and not mapped, because the file may be truncated meanwhile. Entries in other files (`.dwo`, `.dwp`) are not read: otherwise a
+//! hostile file would decide which files are opened.
 
 use std::rc::Rc;
 
@@ -11,18 +11,18 @@ use allocanary_process::elf::Elf;
 
 use crate::scopes::Scopes;
 
-/// What is read of it.
+/// The debug information of one file.
 pub(crate) struct Debug {
     pub lines: Context<EndianRcSlice<RunTimeEndian>>,
     pub scopes: Option<Scopes>,
 }
 
-/// The most bytes of debug information that are read for all files together: the reader has some 256 MiB, and what is
-/// made of these bytes needs as much again.
+/// The most bytes of debug information that are read for all files together. The reader has about 256 MiB, and the data built from these
+/// bytes need as much again.
 pub(crate) const MOST: u64 = 96 << 20;
 
 impl Debug {
-    /// Reads it; `None` if the file has none. The error says why it is not read.
+    /// Reads the debug information; `None` if the file has none. The error says why it was not read.
     pub(crate) fn of(file: &Opened, elf: &Elf<'_>, left: &mut u64) -> Result<Option<Debug>, String> {
         let mut wanted = None;
         let endian = if elf.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };

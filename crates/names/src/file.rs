@@ -1,4 +1,4 @@
-//! The symbols of one file. In: a module, and where files are. Out: frames of addresses, and remarks on what is not used.
+//! The symbols of one module's files: the frames at an address, and remarks on files that are not used.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -21,7 +21,7 @@ pub(crate) struct Symbols {
     debug: Option<Debug>,
     /// Functions by their addresses, sorted.
     functions: Vec<Function>,
-    /// The recorded file, and the addresses that its unwinding tables cover, once they were read.
+    /// The recorded file, and the addresses that its unwinding tables cover, once these were read.
     file: Option<Rc<Opened>>,
     unwound: Option<Vec<Range<u64>>>,
 }
@@ -90,7 +90,7 @@ impl Symbols {
             }
             Err(error) => notes.push(format!("{path}: {error}; its functions are not all named")),
         }
-        // That of the debug file takes precedence.
+        // The debug information of the debug file takes precedence, because this file is read last.
         match Debug::of(file, &elf, left) {
             Ok(Some(debug)) => self.debug = Some(debug),
             Ok(None) => {}
@@ -139,7 +139,8 @@ impl Symbols {
         {
             last.code_bytes = function.size;
             if last.is_named() && !is_short(last) {
-                // GCC gives all functions that are made for lambdas of one line one name: `call<main()::<lambda()> >`.
+                // GCC gives the functions of all lambdas in one line the same name, such as `call<main()::<lambda()> >`. So the address
+                // distinguishes them.
                 if let Some(identity) = last.identity.as_mut().filter(|identity| identity.path.contains("<lambda")) {
                     Arc::make_mut(identity).address = function.address;
                 }
@@ -154,8 +155,7 @@ impl Symbols {
         out
     }
 
-    /// Whether the file has no unwinding table for an address, so that a stack ends there. False if the tables cannot be
-    /// read.
+    /// Whether the file has no unwinding table for an address, so that a stack walk ends there. False if the tables cannot be read.
     pub(crate) fn is_without_table(&mut self, address: u64) -> bool {
         let Some(file) = &self.file else { return false };
         let ranges = self.unwound.get_or_insert_with(|| unwinding::ranges(file).unwrap_or_default());

@@ -7,7 +7,7 @@ use std::sync::Arc;
 pub struct NamedFrame {
     /// Its name; `module+0xoffset` if it has none.
     pub function: String,
-    /// What has its name.
+    /// Where the name comes from.
     pub source: NameSource,
     /// The source file; empty if it is not known.
     pub file: String,
@@ -24,29 +24,29 @@ pub struct NamedFrame {
 }
 
 impl NamedFrame {
-    /// Whether its function is a name, and not an offset.
+    /// Whether its function has a name, and is not an offset.
     pub fn is_named(&self) -> bool {
         self.source != NameSource::None
     }
 }
 
-/// What has the name of a function.
+/// Where the name of a function comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NameSource {
-    /// Nothing: it has no name.
+    /// Nowhere: it has no name.
     #[default]
     None,
     /// Debug information (DWARF).
     Debug,
     /// The table of symbols, which a stripped file does not have.
     Symbols,
-    /// The symbols that other files can bind to. A stripped file has them still.
+    /// The symbols that other files can bind to. A stripped file still has them.
     Exported,
     /// A perf map.
     Map,
 }
 
-/// All of them with their words in JSON.
+/// All sources of names, with their words in JSON.
 pub const SOURCES: [(NameSource, &str); 4] = [
     (NameSource::Debug, "debug_information"),
     (NameSource::Symbols, "symbols"),
@@ -67,7 +67,7 @@ impl NameSource {
 pub struct FunctionId {
     /// Its name with its scopes: namespaces, classes, and the enclosing function. Generic functions have their types.
     pub path: String,
-    /// The whole path of the source file that declares it; for a symbol only the file's name; empty if it is not known.
+    /// The whole path of the source file that declares it. For a symbol, only the file's name. Empty if it is not known.
     pub file: String,
     /// The line of its declaration; 0 if it is not known.
     pub line: u32,

@@ -1,15 +1,15 @@
 //! Internal to [allocanary](https://docs.rs/allocanary): this crate has no stable API, and any release may change it.
 //!
-//! What the code and the variables of another program are called. In: addresses, and the files that the program has mapped. Out: functions
-//! with file, line, module and inlined frames.
+//! Names the code and the variables of another program. From addresses and the files that the program has mapped, it finds functions with
+//! file, line, module and inlined frames.
 //!
 //! - [`stacks`] names the frames of stacks, by the [`sources`] of a trace or of a process. [`perf_map`] names code that is in no file.
 //! - [`variables`] has the variables of a file.
-//! - [`frame`] is what a name is made of. [`mangled`] has the names that a compiler has changed.
+//! - [`frame`] has the parts of a name. [`mangled`] converts the names that a compiler has changed.
 //!
 //! Only this crate demangles.
 
-// Numbers and texts are returned; only the command writes to a terminal.
+// This crate returns numbers and texts. Only the command writes to a terminal.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::disallowed_methods))]

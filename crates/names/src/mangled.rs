@@ -1,22 +1,22 @@
-//! Mangled names. In: the name of a symbol, or of a C++ type. Out: what a programmer calls it.
+//! Converts the mangled name of a symbol, or of a C++ type, to the name in the source.
 //!
-//! Only a name that begins as mangled names do is taken apart. `w`, `St` and `Pc` are functions of C programs; they are also codes of C++
-//! types, and a demangler makes `wchar_t`, `std` and `char*` of them.
+//! Only names with the beginning of a mangled name are converted. `w`, `St` and `Pc` are functions of C programs, but also codes of C++
+//! types: a demangler would make `wchar_t`, `std` and `char*` of them.
 
 use std::borrow::Cow;
 use std::fmt::{Error, Result, Write};
 
 use cpp_demangle::{DemangleOptions, Symbol};
 
-/// Longer names are not taken apart.
+/// Longer names are not converted.
 const LONGEST: usize = 4096;
-/// The most bytes of what a name becomes. A short one can repeat its parts again and again.
+/// The most bytes of a converted name. A short mangled name can repeat its parts again and again.
 const MOST: usize = 64 << 10;
 
-/// How the names of C++ and of Rust begin. Some systems put another `_` before each name.
+/// The mangled names of C++ and of Rust begin so. Some systems put another `_` before each name.
 const BEGINNINGS: [&str; 4] = ["_Z", "__Z", "_R", "__R"];
 
-/// The name of a function or of a variable, from its symbol. What is not mangled stays. Rust's hash is left out.
+/// The name of a function or a variable, from its symbol. A name that is not mangled stays as it is. Rust's hash is left out.
 pub fn demangled(symbol: &str) -> Cow<'_, str> {
     let is_mangled = BEGINNINGS.iter().any(|start| symbol.starts_with(start));
     let name = (is_mangled && symbol.len() <= LONGEST).then(|| rust(symbol).or_else(|| cpp(symbol))).flatten();

@@ -1,7 +1,7 @@
-//! The names of code that a runtime makes while it runs. In: a perf map, such as Python writes to `/tmp/perf-PID.map`: in each line an
-//! address, a length, both hexadecimal, and a name. Out: the name of an address.
+//! Names the code that a runtime makes at run time, from a perf map such as Python writes to `/tmp/perf-PID.map`. Each line has an address
+//! and a length, both hexadecimal, and a name.
 //!
-//! Lines of another form are left out. If two ranges overlap, the later line is of the code that was made later.
+//! Lines of another form are ignored. If two ranges overlap, the later line wins, because its code was made later.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -12,7 +12,7 @@ use allocanary_process::file;
 
 use crate::frame::{NameSource, NamedFrame};
 
-/// The longest map that is copied and read, in bytes: some 600,000 functions.
+/// The longest map that is copied and read, in bytes: about 600,000 functions.
 pub const LONGEST: u64 = 64 << 20;
 
 /// The module of Python's functions, whose code is in no file.
@@ -31,7 +31,7 @@ pub fn beside(trace: &Path) -> PathBuf {
 #[derive(Default)]
 pub(crate) struct PerfMap {
     text: String,
-    /// By first address: the end of the range, and begin and end of the name. No two ranges overlap.
+    /// For each first address: the end of the range, and the begin and the end of the name in `text`. No two ranges overlap.
     ranges: BTreeMap<u64, (u64, u32, u32)>,
 }
 

@@ -1,6 +1,6 @@
-//! Identifies the function of a frame: its name with its scopes, and the place of its declaration. In: a file with DWARF, an address, the
-//! offset of the function's entry in its unit. Out: the identity. For most functions compilers write a linkage name, which has the scopes.
-//! For functions that are only inlined, and for the operators of lambdas, they often write only a short name, which many functions share.
+//! Identifies the function of a frame from the DWARF of its file: its name with its scopes, and the place of its declaration. For most
+//! functions compilers write a linkage name, which has the scopes. For functions that are only inlined, and for the operators of lambdas,
+//! they often write only a short name, which many functions share.
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -164,7 +164,8 @@ impl Scopes {
         Some(FunctionId { path: names.join("::"), file, line, column, address: 0 })
     }
 
-    /// Which one of several lambdas of a line a class is: `#2`. Nothing, if there is only one. Clang writes no columns.
+    /// The number of a lambda's class among several in one line, such as `#2`. Empty if there is only one. Clang writes no columns, so the
+    /// line alone does not distinguish them.
     fn number(&self, place: usize, class: &Whole) -> String {
         let alike = self.nameless.get(&(class.scope, class.file.clone(), class.line));
         let alike = alike.filter(|alike| alike.len() > 1);
@@ -265,7 +266,7 @@ impl Scopes {
     }
 }
 
-/// Whether an entry is a function or can contain one. A block within a function does not count: functions in it belong to the
+/// Whether an entry is a function or can contain one. A block within a function does not count: functions in it belong to the outer
 /// function.
 fn is_scope(tag: gimli::DwTag) -> bool {
     matches!(

@@ -1,5 +1,5 @@
-//! Where the files are that have the names. In: a module. Out: its open file, or why it is not used. The files of a trace
-//! are those of this host; the files of a process are those that it has mapped.
+//! Opens the files that have the names of a module, or says why a file is not used. The files of a trace are those of this host. The files
+//! of a process are those that it has mapped.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -38,12 +38,12 @@ impl Sources for OfTrace {
 /// The files that a process has mapped.
 pub struct OfProcess {
     files: ProcessFiles,
-    /// The addresses of the first mapping of each module, and the number of its file.
+    /// For the first mapping of each module: its first address, its end and the inode of its file.
     mappings: BTreeMap<u64, (u64, u64)>,
 }
 
 impl OfProcess {
-    /// Of a process with these first mappings of modules: from, to, number of the file.
+    /// For a process, with the first mapping of each module: first address, end, inode.
     pub fn new(pid: u32, mappings: impl Iterator<Item = (u64, u64, u64)>) -> OfProcess {
         OfProcess {
             files: ProcessFiles::of(pid),

@@ -1,5 +1,5 @@
-//! Names of return addresses. In: stacks with their modules. Out: frames: function, file, line, module. Inlined functions have a frame
-//! each, names are demangled. Only files of this machine are read, and only if they are of the recorded build. The perf map of the trace
+//! Names the return addresses of stacks. Each gets frames with function, file, line and module: inlined functions have their own frames,
+//! and names are demangled. Only files of this machine are read, and only if they are of the recorded build. The perf map of the trace
 //! names code that is in no file.
 
 use std::collections::{HashMap, HashSet};
@@ -31,13 +31,13 @@ pub struct FrameNames<'a> {
     map: Option<PerfMap>,
     known: HashMap<CodePlace, Rc<[NamedFrame]>>,
     notes: Vec<String>,
-    /// Whether nothing is named.
+    /// Whether no frame gets a name.
     is_nameless: bool,
-    /// Stacks with code that is in no file: those in which it has a name, and those in which it has none.
+    /// Stacks with code that is in no file: first those where it has a name, then those where it has none.
     made: [HashSet<StackId>; 2],
 }
 
-/// Where the files are from.
+/// The files that names come from.
 enum From<'a> {
     Trace(OfTrace),
     Process(&'a OfProcess),
@@ -74,17 +74,17 @@ impl<'a> FrameNames<'a> {
         FrameNames { stacks, sources, left, files, map, known, notes, is_nameless: false, made }
     }
 
-    /// No names, for a reader who has the files himself. No file is opened.
+    /// Gives no names and opens no file, for output whose reader has the files.
     pub fn none(stacks: &'a Stacks) -> FrameNames<'a> {
         FrameNames { is_nameless: true, ..FrameNames::of(stacks) }
     }
 
-    /// The same without lines and inlined functions: debug information is large.
+    /// Leaves out lines and inlined functions, because debug information is large.
     pub fn without_debug(self) -> FrameNames<'a> {
         FrameNames { left: 0, ..self }
     }
 
-    /// Whether nothing is named.
+    /// Whether no frame gets a name.
     pub fn is_nameless(&self) -> bool {
         self.is_nameless
     }
@@ -130,7 +130,7 @@ impl<'a> FrameNames<'a> {
         self.stacks.frames(stack).collect()
     }
 
-    /// The frames of a return address, innermost first: the inlined ones, and the function. None without names.
+    /// The frames of a return address, innermost first: the inlined functions, then the function itself. Empty if no frame gets a name.
     pub fn frames(&mut self, code: CodePlace) -> Rc<[NamedFrame]> {
         if self.is_nameless {
             return Rc::new([]);
@@ -214,7 +214,7 @@ fn makes_maps(file: &str) -> bool {
     digits.parse().is_ok_and(|minor: u32| minor >= 12)
 }
 
-/// The last part of a path, without the mark of a file that was removed.
+/// The last part of a path, without the kernel's note that the file was removed.
 fn file_name(path: &str) -> &str {
     let path = path.strip_suffix(" (deleted)").unwrap_or(path);
     path.rsplit('/').next().unwrap_or(path)

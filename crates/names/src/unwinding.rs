@@ -1,5 +1,4 @@
-//! Finds the code of a file through which a stack can be walked. In: a file. Out: the addresses for which it has unwinding tables
-//! (`.eh_frame`).
+//! Finds the code of a file through which a stack can be walked: the addresses for which it has unwinding tables (`.eh_frame`).
 
 use std::ops::Range;
 
@@ -10,7 +9,7 @@ use allocanary_process::elf::{self, Elf};
 /// The most bytes of the tables. Those of Chromium have 20 MiB.
 const MOST: u64 = 64 << 20;
 
-/// The ranges, sorted. `None` if the file has no readable tables.
+/// The ranges, sorted. `None` if the file has no tables, or damaged ones.
 pub(crate) fn ranges(file: &Opened) -> Option<Vec<Range<u64>>> {
     let cache = elf::cache(file);
     let elf = Elf::of(&cache)?;
@@ -22,7 +21,6 @@ pub(crate) fn ranges(file: &Opened) -> Option<Vec<Range<u64>>> {
     let frames = EhFrame::new(bytes, NativeEndian);
     let mut out = Vec::new();
     let mut entries = frames.entries(&bases);
-    // Reading ends at damage.
     while let Some(entry) = entries.next().ok()? {
         if let CieOrFde::Fde(partial) = entry {
             let entry = partial.parse(|section, bases, offset| section.cie_from_offset(bases, offset)).ok()?;

@@ -1,11 +1,11 @@
-//! The variables of a program or a library. In: its file and its debug file. Out: which variable has an address of the file.
+//! Finds the variable at an address of a program or a library, by the symbols of its file and its debug file.
 
 use allocanary_process::Opened;
 use allocanary_process::elf::{self, Elf, SymbolKind, SymbolSection};
 
 use crate::mangled::demangled;
 
-/// The symbols that are kept of one file. A program of 100 MB has some 100,000 variables.
+/// The most variables that are kept. A program of 100 MB has about 100,000 variables.
 const MOST: usize = 4_000_000;
 
 /// A variable.
@@ -30,7 +30,7 @@ impl Variable {
 pub struct Variables(Vec<Variable>);
 
 impl Variables {
-    /// Adds those of a file: of its table of symbols, and those that it exports.
+    /// Adds the variables of a file: those in its table of symbols, and those that it exports.
     pub fn add(&mut self, file: &Opened) {
         let cache = elf::cache(file);
         let Some(elf) = Elf::of(&cache) else { return };
@@ -49,7 +49,7 @@ impl Variables {
         self.0.dedup_by_key(|one| one.at);
     }
 
-    /// The variable that has an address.
+    /// The variable that contains an address.
     pub fn find(&self, at: u64) -> Option<&Variable> {
         let after = self.0.partition_point(|one| one.at <= at);
         self.0[..after].last().filter(|one| at - one.at < one.bytes)
