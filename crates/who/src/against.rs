@@ -1,5 +1,4 @@
-//! Compares the sites of two traces. In: the sites of an earlier and of a later trace. Out: the growth of each site, and which sites are
-//! beyond a limit.
+//! Compares the sites of an earlier and a later trace: how much each site has grown, and which sites are beyond a limit.
 
 use std::collections::HashSet;
 
@@ -19,7 +18,7 @@ pub struct Holds {
 }
 
 impl Holds {
-    /// Both.
+    /// Live and pinned bytes together.
     pub fn all(self) -> u64 {
         self.live.saturating_add(self.pinned)
     }
@@ -61,9 +60,9 @@ impl EarlierSites {
 /// A site in both traces. A site that only one trace has holds 0 bytes in the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SiteChange {
-    /// What it is called.
+    /// The name of the site.
     pub name: String,
-    /// The program or library that it is in.
+    /// The program or library of the site.
     pub module: String,
     /// In the earlier trace.
     pub old: Holds,

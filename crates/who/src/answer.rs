@@ -1,4 +1,4 @@
-//! The answer in one sentence. In: sites and pages. Out: text, and the word for a script.
+//! Writes the sites and pages as an answer in one sentence, and as a word for a script.
 
 use allocanary_text::units::Bytes;
 
@@ -18,7 +18,7 @@ pub enum FreeMemoryState {
     Pinned,
     /// Empty pages that the allocator keeps.
     Empty,
-    /// Both.
+    /// Both pinned bytes and empty pages.
     Both,
     /// Live blocks fill it.
     Requested,
@@ -40,7 +40,7 @@ impl FreeMemoryState {
         }
     }
 
-    /// For a script.
+    /// The word for a script.
     pub fn name(self) -> &'static str {
         match self {
             FreeMemoryState::Pinned => "pinned",
@@ -105,7 +105,7 @@ pub fn sentence(found: &SiteReport, under: Option<&Under>) -> String {
     }
 }
 
-/// The same for a trace of the last seconds only: bytes that seem free may belong to older blocks.
+/// The answer for a trace of the last seconds only: bytes that seem free may belong to older blocks.
 fn of_window(found: &SiteReport, under: Option<&Under>) -> String {
     let pages = &found.pages;
     let (program, words) = (&found.program, found.moment.words);

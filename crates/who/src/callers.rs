@@ -1,5 +1,5 @@
-//! The callers of a site. In: groups of stacks, and the figures of each stack. Out: a tree of the site, the functions that call it, and
-//! their callers. Its depth is bounded, and small branches are added up.
+//! Builds a tree of the callers of a site: the functions that call it, their callers, and so on. Its depth is limited, and small branches
+//! are added up.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -54,11 +54,11 @@ impl FunctionFigures {
 /// A function, and its callers on the way to the site.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Caller {
-    /// What it is called.
+    /// The name of the function.
     pub name: String,
     /// Its program or library.
     pub module: String,
-    /// Of all stacks through it.
+    /// The figures of all stacks through it.
     pub figures: FunctionFigures,
     /// Its callers, the largest first.
     pub callers: Vec<Caller>,
@@ -155,7 +155,7 @@ fn tree(
     shown(&nodes, 0, order, least)
 }
 
-/// The name of a function; with its line if sites are lines.
+/// The name of a function. It has the line if sites are lines.
 fn name(frame: &NamedFrame, found: &SiteReport) -> String {
     label(frame, if found.by == By::Line { By::Line } else { By::Function })
 }

@@ -1,5 +1,5 @@
-//! Stacks as lines, one for each stack, and a flamegraph of them. In: stacks with their figures, names. Out: text; SVG.
-//! The figure is the one by which sites are sorted: pinned, live, or allocated bytes.
+//! Writes stacks as lines of text, one for each stack, and as a flamegraph (SVG). The figure is the one by which sites are sorted: pinned,
+//! live, or allocated bytes.
 
 use std::collections::BTreeMap;
 
@@ -74,8 +74,8 @@ pub fn flamegraph(of: &str, lines: &str, order: SiteOrder) -> Result<Vec<u8>, St
     drawn(options, lines, order)
 }
 
-/// The same for a page that itself says whose bytes they are. Frames with less than 0.1 % of all bytes are left out, because pages
-/// are sent by mail.
+/// As [`flamegraph`], for a page that itself says whose bytes they are. Frames with less than 0.1 % of all bytes are left out, because
+/// pages are sent by mail.
 pub fn flamegraph_of_page(lines: &str, order: SiteOrder) -> Result<Vec<u8>, String> {
     let mut options = Options::default();
     options.min_width = 0.1;

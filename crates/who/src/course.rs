@@ -1,6 +1,5 @@
-//! Live bytes over time. In: the live bytes of each stack or thread at even times of a trace. Out: those of each site. The
-//! memory needed is bounded by the stacks: a stack has an entry for each time at which its live bytes differed from the time
-//! before.
+//! Records the live bytes of each stack or thread at even times of a trace, and adds them up for each site. The memory needed depends on
+//! the stacks: a stack has an entry for each time at which its live bytes differed from the time before.
 
 use allocanary_trace::format::Marks;
 use allocanary_trace::reader::Trace;
@@ -24,15 +23,16 @@ pub struct GrowthSpan {
 }
 
 impl GrowthSpan {
-    /// The span of a trace. `None` for a window, and for a recorder that came later: frees of older blocks are missing, so a steady site would seem to grow.
+    /// The span of a trace. `None` for a window, and for a recorder that was put into a running process: frees of older blocks are missing,
+    /// so a steady site would seem to grow.
     pub fn of(trace: &Trace) -> Option<GrowthSpan> {
         let length = trace.header.nanos(trace.header.last_ticks);
         (!trace.lacks_begin()).then(|| GrowthSpan::between(&trace.header.marks, length)).flatten()
     }
 
-    /// It begins at the mark `ready`, or after the first quarter, because a program fills its tables while it starts. It ends at the end
-    /// of the load, because an idle service leaks nothing. Without this mark it ends before the last tenth, because many programs free
-    /// everything before they end. `None` if the span is empty, or if there is no `ready` and it is shorter than [`LEAST`].
+    /// Computes the span. It begins at the mark `ready`, or after the first quarter, because a program fills its tables while it starts. It
+    /// ends at the end of the load, because an idle service leaks nothing. Without this mark it ends before the last tenth, because many
+    /// programs free everything before they end. `None` if the span is empty, or if there is no `ready` and it is shorter than [`LEAST`].
     pub fn between(marks: &Marks, length: u64) -> Option<GrowthSpan> {
         let to = marks.peak.filter(|peak| (1..=length).contains(peak));
         let end = to.unwrap_or(length - length / 10);

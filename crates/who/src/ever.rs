@@ -1,5 +1,5 @@
-//! The pages in which blocks have been. In: addresses and sizes. Out: pages that the heap has used. The memory needed is bounded by the
-//! number of separate stretches of pages: a heap of many GiB has a few dozen.
+//! Records the pages in which blocks have been. The memory needed depends on the number of separate stretches of pages: a heap of many GiB
+//! has a few dozen.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

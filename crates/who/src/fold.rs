@@ -1,4 +1,4 @@
-//! Finds the site in a stack. In: frames, innermost first. Out: the first frame that is not of an allocator or a runtime.
+//! Finds the site in a stack: the first frame, from the innermost on, that belongs neither to an allocator nor to a runtime.
 
 mod python;
 mod skip;
@@ -37,7 +37,7 @@ enum Part {
     Script,
     /// A language's or the C library.
     Runtime,
-    /// The family of malloc, and small functions around it.
+    /// `malloc` and its relatives, and small functions around them.
     Allocator,
 }
 
@@ -102,7 +102,7 @@ const FAMILY: &[&str] = &[
 /// Prefixes of these names in allocators.
 const EXPORTED: &[&str] = &["", "__libc_", "__GI_", "_int_", "je_", "mi_", "tc_", "sn_"];
 
-/// More names of the family, which are of libraries and programs.
+/// More names of such functions, in libraries and programs.
 const COPIES: &[&str] = &["strdup", "strndup", "memdup", "alloc", "zalloc"];
 
 /// Prefixes of the names of the wrappers of well-known programs and libraries.
@@ -146,14 +146,14 @@ const BEHIND: &[&str] = &[
     "0",
 ];
 
-/// Functions that are not sites, in addition to those that are known by their names.
+/// The functions that are passed over, in addition to those that are known by their names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Folding {
-    /// Whether nothing is passed over but the allocator itself and what the user named.
+    /// Whether only the allocator itself, and functions that the user named, are passed over.
     pub is_off: bool,
     /// Functions that the user named.
     pub skip: Skip,
-    /// Functions that only pass on, by module and name, with the number of functions that call each.
+    /// Functions that only call malloc for their caller, by module and name. For each, the number of functions that call it.
     pub wrappers: BTreeMap<(String, String), usize>,
 }
 
@@ -185,7 +185,7 @@ pub fn site(frames: &[NamedFrame], folding: &Folding) -> Option<usize> {
         .or(frames.len().checked_sub(1))
 }
 
-/// Whether a function is of a language's runtime or the C library. As the outermost frames these start every program.
+/// Whether a function belongs to a language's runtime or the C library. Such functions are the outermost frames of every program.
 pub fn is_runtime(frame: &NamedFrame) -> bool {
     part(frame) == Part::Runtime
 }
@@ -199,7 +199,7 @@ pub fn callers(names: &mut FrameNames<'_>, stack: StackId, folding: &Folding) ->
     all[first..].to_vec()
 }
 
-/// Whether a function is of the allocator, or of the recorder in front of it.
+/// Whether a function belongs to the allocator, or to the recorder in front of it.
 fn is_allocator(frame: &NamedFrame) -> bool {
     let name = plain_name(frame);
     ALLOCATORS.iter().any(|start| frame.module.starts_with(start))
@@ -232,8 +232,8 @@ fn part(frame: &NamedFrame) -> Part {
     }
 }
 
-/// Whether a function is of a standard library, by its name. A slice's own functions, and the library's traits for it,
-/// are the library's.
+/// Whether a function belongs to a standard library, by its name. This includes a slice's own functions, and the library's traits for
+/// slices.
 fn is_standard(name: &str) -> bool {
     let begins = |name: &str| STANDARD.iter().chain(EMITTED).any(|start| name.starts_with(start));
     let of_slice = || name.starts_with('[') && name.split_once(" as ").is_none_or(|(_, of)| begins(of));

@@ -1,4 +1,4 @@
-//! Groups stacks into sites. In: the totals, names, and the grouping. Out: the site of each stack, and the names of the sites.
+//! Groups stacks into sites: finds the site of each stack, and the names of the sites.
 
 use std::collections::HashMap;
 
@@ -13,8 +13,8 @@ use allocanary_names::NamedFrame;
 pub struct StackGroups {
     /// The group of each of [`BlockTally::totals`]; `None` for allocations whose stack was not sampled.
     pub of: Vec<Option<usize>>,
-    /// For each of them, whether the stack ends in the site, because its code has no unwinding tables, so that its callers are
-    /// not known.
+    /// For each of the totals, whether the stack ends in the site. Its code has no unwinding tables then, so that its callers are not
+    /// known.
     pub ended: Vec<bool>,
     /// The name of each group, and the fields that its frames have in common. No two names are equal.
     pub sites: Vec<(String, NamedFrame)>,
@@ -26,7 +26,7 @@ pub struct StackGroups {
 type Key = (FunctionKey, u32);
 
 impl StackGroups {
-    /// Groups the totals. Only in a sample are there stacks without a group.
+    /// Groups the totals. Stacks have no group only in a sample.
     pub fn of(
         taken: &BlockTally,
         is_sample: bool,

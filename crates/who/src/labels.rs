@@ -1,4 +1,4 @@
-//! Makes the names of sites different. In: names, and the identities of functions. Out: names.
+//! Makes the names of sites different, by the identities of their functions.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -41,8 +41,8 @@ pub fn tell_apart(sites: &mut [(String, NamedFrame)]) {
     }
 }
 
-/// What all frames of one function have in common. A function is known by its place in the source, if that is known, because it may have
-/// two names.
+/// The data that all frames of one function have in common. If a function's place in the source is known, it is used instead of the name,
+/// because a function may have two names.
 pub(crate) type FunctionKey = (String, Option<Arc<FunctionId>>, String);
 
 /// The key of a frame's function, which has this name.
@@ -51,7 +51,7 @@ pub(crate) fn function_key(name: &str, frame: &NamedFrame) -> FunctionKey {
     (name, frame.identity.clone(), frame.module.clone())
 }
 
-/// The names of functions for other tools, which take two functions of one name for one.
+/// The names of functions for other tools. These tools treat two functions with the same name as one.
 #[derive(Default)]
 pub(crate) struct FunctionNames(HashMap<FunctionKey, String>);
 

@@ -8,17 +8,16 @@
 //! - [`course`] has live bytes over time, and [`slope`] says how fast they grow.
 //! - [`timeline`] has the live bytes of sites over the whole trace.
 //! - [`pages`] divides the bytes of the resident pages: live, pinned by a site, or empty. [`ever`] knows where blocks have been.
-//! - [`fold`] picks the function that is the site, and [`groups`] puts the stacks of one site
-//!   together.
-//! - [`sites`] brings these together. [`answer`] says it in one sentence.
+//! - [`fold`] picks the function that is the site, and [`groups`] puts the stacks of one site together.
+//! - [`sites`] combines these. [`answer`] writes the result as one sentence.
 //! - [`callers`] is the tree of a site's callers.
-//! - [`against`] compares the sites of two traces; [`same`] says which of them are the same.
-//! - [`under`] puts the same blocks where a replay under another allocator had them.
+//! - [`against`] compares the sites of two traces, and [`same`] finds which of these are the same.
+//! - [`under`] puts the same blocks at their addresses in a replay under another allocator.
 //! - [`what_if`] moves the blocks of a site to a pool.
 //! - [`sampled`] has the sites of a running process, by the samples in its memory.
-//! - [`profile`] and [`collapsed`] write the same for other tools.
+//! - [`profile`] and [`collapsed`] write the results for other tools.
 
-// Numbers and texts are returned; only the command writes to a terminal.
+// This crate returns numbers and texts. Only the command writes to a terminal.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::disallowed_methods))]

@@ -1,5 +1,5 @@
-//! The time at which the live blocks are examined. In: the user's choice, the marks of a trace, and its events. Out: a point between
-//! two events.
+//! Chooses the time at which the live blocks are examined, from the user's choice, the marks of a trace, and its events. It is a point
+//! between two events.
 
 use allocanary_trace::coder::AllocFunction;
 use allocanary_trace::error::{Error, Result};
@@ -10,7 +10,7 @@ use allocanary_trace::stacks::Resident;
 /// The moment that the user chose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MomentChoice {
-    /// The end of the load if the pages were read there; otherwise the most live bytes.
+    /// The end of the load, if the resident pages were read there. Otherwise the moment with the most live bytes.
     Peak,
     /// The mark `idle`.
     Idle,

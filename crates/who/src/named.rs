@@ -1,10 +1,10 @@
-//! How much of the memory is of functions with a name, and what would name the rest. In: sites with their bytes. Out: a sentence or two.
+//! Writes how much of the memory was allocated by functions with a name, and what would name the rest.
 
 use std::collections::BTreeMap;
 
 use allocanary_names::NamedFrame;
 
-/// A file whose nameless functions have a smaller share of the bytes is not told.
+/// A file is not mentioned if its nameless functions have a smaller share of the bytes.
 const LEAST: f64 = 0.01;
 
 /// The sentences; `None` if no function of a file lacks a name.

@@ -1,4 +1,4 @@
-//! The order in which sites are shown. In: the sites and pages. Out: the sites, the largest first.
+//! Sorts the sites for the tables, the largest first.
 
 use std::cmp::Reverse;
 

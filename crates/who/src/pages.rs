@@ -1,9 +1,8 @@
-//! Finds the sites that pin pages. In: live blocks with their sites, the pages in which blocks have been, and those that were resident.
-//! Out: each byte of these pages as live, pinned by a site, or empty.
+//! Finds the sites that pin pages: divides each byte of the pages in which blocks have been into live, pinned by a site, or empty.
 //!
 //! A page with a live block cannot be given back. The bytes of the page outside of live blocks are *pinned* by the sites that have blocks
-//! in it, in equal parts. This is the Shapley value of the game "the page is free if all sites leave it", which prefers no order of
-//! leaving. A page without a live block is *empty*: no site pins it, the allocator keeps it.
+//! in it, in equal parts. This is the Shapley value of the game "the page is free if all sites leave it", which does not depend on an order
+//! of leaving. A page without a live block is *empty*: no site pins it, and the allocator keeps it.
 //!
 //! Blocks are sorted and swept once: O(B log B). A stretch of pages that is empty or within one block is counted in one step.
 
@@ -50,11 +49,11 @@ pub struct Share {
 /// The bytes of the heap's pages, divided.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Divided {
-    /// The share of each site; the last one is of the blocks without a site.
+    /// The share of each site. The last one is for blocks without a site.
     pub shares: Vec<Share>,
     /// Bytes of the pages with a live block.
     pub holding: u64,
-    /// Bytes of empty resident pages in which a block has been. `None` if it is not known what was resident.
+    /// Bytes of empty resident pages in which a block has been. `None` if the resident pages are not known.
     pub empty: Option<u64>,
     /// Resident bytes of pages that never had a block: stacks, data, the allocator's tables, memory that the program
     /// maps itself.

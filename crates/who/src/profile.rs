@@ -1,4 +1,4 @@
-//! A profile in the format of pprof. In: stacks with their figures, names. Out: bytes.
+//! Writes stacks with their figures as a profile in the format of pprof.
 
 use std::collections::HashMap;
 
@@ -23,17 +23,17 @@ pub const TYPES: [(&str, &str); 6] = [
     ("retained_space", "bytes"),
 ];
 
-/// What a profile is of.
+/// The source of a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProfileSource {
     /// A trace at a moment: all of [`TYPES`].
     Trace,
-    /// The samples of a running process, with this mean distance in bytes: what is allocated and what is alive.
+    /// The samples of a running process, with this mean distance in bytes. They have allocated and live bytes only.
     Samples(u64),
 }
 
 impl ProfileSource {
-    /// How many of the types it has, and the one that a reader shows first.
+    /// The types of its values, and the one that a reader shows first.
     fn types(self) -> (&'static [(&'static str, &'static str)], &'static str) {
         match self {
             ProfileSource::Trace => (&TYPES, "pinned_space"),
@@ -53,8 +53,8 @@ impl ProfileSource {
     }
 }
 
-/// The profile, compressed. `program` is the path of the program. Its mapping comes first, because readers take the first one
-/// for the main program. `notes` say what limits the figures: they are its comments.
+/// The profile, compressed. `program` is the path of the program. Its mapping comes first, because readers take the first one for the main
+/// program. `notes` say what limits the figures, and become comments of the profile.
 pub fn pprof(
     program: &str,
     stacks: &Stacks,

@@ -1,13 +1,13 @@
-//! Which sites of two runs are the same. In: the identities of the sites of each run. Out: pairs.
+//! Finds which sites of two runs are the same, by the identities of the sites.
 //!
-//! The runs may be of two versions. So a site is first looked for where it was: in the same build, at the same place. If there is none, other
-//! marks follow, each of which may fit two sites. A site is only then the other one if each is the only one with these marks.
+//! The runs may be of two versions. So a site is first searched in the same build, at the same place. If it is not there, other marks
+//! follow, which two sites can share. Two sites are the same only if no other site of their run has these marks.
 
 use std::collections::HashMap;
 
 use allocanary_names::{FunctionId, NamedFrame};
 
-/// What a site is known by in another run.
+/// The properties by which a site is recognised in another run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SiteKey {
     /// Its name in the tables.
@@ -29,7 +29,7 @@ const ROUNDS: usize = 6;
 type Mark = [String; 4];
 
 impl SiteKey {
-    /// Of a site with this name.
+    /// The key of a site with this name.
     pub fn of(name: &str, frame: &NamedFrame) -> SiteKey {
         SiteKey {
             name: name.into(),
@@ -45,7 +45,7 @@ impl SiteKey {
         self.name.strip_prefix(&self.module).is_some_and(|rest| rest.starts_with("+0x"))
     }
 
-    /// Its marks, the surest first.
+    /// Its marks, the most certain first.
     fn marks(&self) -> [Option<Mark>; ROUNDS] {
         let mark = |parts: [&str; 4]| Some(parts.map(String::from));
         let place = match &self.function {
@@ -58,7 +58,7 @@ impl SiteKey {
         if self.is_address() {
             return [exact, None, None, None, None, None];
         }
-        // Only one of the two has debug information.
+        // For a pair of which only one has debug information.
         let without = mark([&self.module, &self.name, "", "without a file"]);
         let Some(FunctionId { path, file, .. }) = self.function.as_ref().filter(|_| self.line == 0) else {
             return [
@@ -83,7 +83,7 @@ impl SiteKey {
     }
 }
 
-/// The pairs: for each new site the place of the old one.
+/// For each new site, the index of the same old one.
 pub fn pairs(old: &[SiteKey], new: &[SiteKey]) -> Vec<Option<usize>> {
     let marks = |keys: &[SiteKey]| keys.iter().map(|key| key.marks()).collect::<Vec<_>>();
     let (of_old, of_new) = (marks(old), marks(new));
@@ -110,7 +110,7 @@ pub fn pairs(old: &[SiteKey], new: &[SiteKey]) -> Vec<Option<usize>> {
     out
 }
 
-/// The names of the sites of both runs. Each run's names differ; a name that both have for different files gets the file.
+/// The names of the sites of both runs. Names differ within a run. If both runs have a name for different files, the file is added.
 pub fn names(keys: &[&SiteKey]) -> Vec<String> {
     let mut count: HashMap<&str, usize> = HashMap::new();
     keys.iter().for_each(|key| *count.entry(&key.name).or_default() += 1);

@@ -1,5 +1,5 @@
-//! The call sites of a running process, by its sampled profile. In: the table of the process, names. Out: for each site an estimate of its
-//! live bytes with its interval, and what it has allocated.
+//! The call sites of a running process, from its sampled profile: for each site an estimate of its live bytes with an interval, and what it
+//! has allocated.
 
 mod modules;
 
@@ -26,7 +26,7 @@ pub struct SampledSite {
     pub name: String,
     /// Its function, file, line and module.
     pub frame: NamedFrame,
-    /// The samples that its live blocks are estimated from.
+    /// The samples of its live blocks.
     pub sum: SampleSums,
     /// Bytes that it has allocated since the table's begin.
     pub allocated: f64,
@@ -60,7 +60,7 @@ pub struct SampledSites {
     pub sites: Vec<SampledSite>,
     /// All live blocks.
     pub all: SampleSums,
-    /// Functions that only pass on to malloc and so are not sites, with the number of functions that call each.
+    /// Functions that only call malloc for their caller, and so are not sites. For each, the number of functions that call it.
     pub wrappers: Vec<(String, usize)>,
     /// The limits of the figures, a sentence each.
     pub notes: Vec<String>,
@@ -69,7 +69,7 @@ pub struct SampledSites {
 /// A profile whose stacks can be named.
 pub struct NamedProfile {
     profile: TableProfile,
-    /// The stacks; the numbers are those of the profile's frames.
+    /// The stacks. Their IDs are the indices of the profile's frames.
     pub stacks: Stacks,
     /// The totals of each stack, and a block for each sample.
     taken: BlockTally,
@@ -146,7 +146,7 @@ impl NamedProfile {
         }
     }
 
-    /// What limits the figures: of the names, and of the profile.
+    /// The limits of the figures, which follow from the names and from the profile.
     pub fn notes(&self, of_names: Vec<String>) -> Vec<String> {
         let interval = "Live bytes are as wrong as their intervals say, in 95 of 100 cases.".to_string();
         of_names.into_iter().chain(self.profile.limits()).chain([interval]).collect()
@@ -158,7 +158,7 @@ impl NamedProfile {
         self.taken.blocks.iter().filter_map(move |block| Some((block.address, site(block)?.0.as_str(), block.size)))
     }
 
-    /// Each stack by itself, for the formats of other tools.
+    /// The figures of each single stack, for the formats of other tools.
     pub fn of_stacks(&self) -> Vec<OfStack> {
         let mut sums = vec![SampleSums::default(); self.taken.totals.len()];
         for block in &self.taken.blocks {

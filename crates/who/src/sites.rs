@@ -1,5 +1,4 @@
-//! The call sites of a trace. In: the totals, stacks, resident pages, names. Out: for each site its live and short-lived blocks, its
-//! growth, and the pages that it pins.
+//! The call sites of a trace: for each site its live and short-lived blocks, its growth, and the pages that it pins.
 
 use allocanary_trace::error::{Error, Result};
 use allocanary_trace::merge::{Merged, merge};
@@ -36,7 +35,7 @@ pub struct AllocationSite {
     pub blocks: u64,
     /// Their bytes.
     pub live: u64,
-    /// How fast its live bytes grow; `None` if that is not known.
+    /// How fast its live bytes grow; `None` if this is not known.
     pub slope: Option<Slope>,
     /// Whether it is marked as growing: see [`growth`].
     pub grows: bool,
@@ -51,9 +50,9 @@ pub struct AllocationSite {
 pub struct SiteReport {
     /// The name of the program.
     pub program: String,
-    /// When.
+    /// The moment at which live blocks are examined.
     pub moment: TracePoint,
-    /// The nanoseconds after the start.
+    /// The time of this moment, in nanoseconds after the start.
     pub nanos: u64,
     /// How allocations are grouped.
     pub by: By,
@@ -69,7 +68,7 @@ pub struct SiteReport {
     /// If stacks were sampled: one block in this many has a stack, and the figures of sites are multiplied by this
     /// number.
     pub one_in: Option<f64>,
-    /// Functions that only pass on to malloc and so are not sites, with the number of functions that call each.
+    /// Functions that only call malloc for their caller, and so are not sites. For each, the number of functions that call it.
     pub wrappers: Vec<(String, usize)>,
     /// The limits of the figures, a sentence each.
     pub notes: Vec<String>,
@@ -102,7 +101,7 @@ pub fn moment(trace: &Trace, wanted: Option<MomentChoice>) -> Result<TracePoint>
     })
 }
 
-/// The same, if it is known without reading the events; `None` for the most live bytes.
+/// The wanted moment, if it is known without reading the events. `None` for the moment with the most live bytes.
 fn known(trace: &Trace, wanted: Option<MomentChoice>) -> Result<Option<TracePoint>> {
     if trace.header.rate > 1 {
         return Err(Error::new(format!(
@@ -154,7 +153,8 @@ pub fn one_in(taken: &BlockTally) -> Option<f64> {
     (!taken.by_thread && taken.one_stack_in > 1 && share > 0.0).then(|| 1.0 / share)
 }
 
-/// The share of allocations that have a stack. Addresses are sampled, and some are used often, so this is only near the requested share.
+/// The share of allocations that have a stack. It is only near the requested share, because addresses are sampled, and some addresses are
+/// used often.
 fn share_with_stack(taken: &BlockTally) -> f64 {
     let all: u64 = taken.totals.iter().map(|totals| totals.allocations).sum();
     let with: u64 = taken.totals.iter().filter(|totals| totals.key != 0).map(|totals| totals.allocations).sum();
@@ -179,7 +179,7 @@ pub fn find(
     of_groups(program, taken, resident, by, &groups, names.notes())
 }
 
-/// The same for stacks that are already grouped.
+/// Finds the sites of stacks that are already grouped.
 pub fn of_groups(
     program: &str,
     taken: &BlockTally,
@@ -269,7 +269,8 @@ pub(crate) fn live_one_in(taken: &BlockTally, one_in: f64) -> f64 {
     if with == 0 { one_in } else { taken.blocks.len() as f64 / with as f64 }
 }
 
-/// Estimates the figures of all blocks from those with a stack. In a sample it is not known what a site pins alone.
+/// Estimates the figures of all blocks from those with a stack. In a sample it is not known which pages a site pins alone, so these figures
+/// are 0.
 fn scale(sites: &mut [AllocationSite], all: f64, live: f64) {
     let times = |figure: &mut u64, factor: f64| *figure = (*figure as f64 * factor).round() as u64;
     for site in sites {
@@ -295,7 +296,7 @@ pub struct OfStack {
     pub pinned: u64,
 }
 
-/// Each stack by itself.
+/// The figures of each single stack.
 pub fn stacks(taken: &BlockTally, resident: Option<&Resident>) -> Vec<OfStack> {
     let one_in = one_in(taken);
     let is_counted = |of: u32| one_in.is_none() || taken.totals.get(of as usize).is_some_and(|totals| totals.key != 0);

@@ -1,11 +1,10 @@
-//! Computes how fast live bytes grow. In: live bytes at even times. Out: the slope of a line through them, with its 95 %
-//! interval.
+//! Computes how fast live bytes grow: the slope of a line through live bytes at even times, with its 95 % interval.
 //!
-//! Most blocks that are live at one time are live at the next as well. So the distances of neighbours from the line are similar, and an
-//! interval that assumes independence is too narrow: for blocks that leak one by one at random it misses the true slope four times in
+//! Most blocks that are live at one time are also live at the next. So neighbouring values are at similar distances from the line, and an
+//! interval that assumes independence is too narrow: for blocks that leak one by one at random, it misses the true slope four times in
 //! five. The line is fitted as by Perron and Yabu (2009). The share of a distance that carries over to the next time is estimated,
-//! corrected for its bias in short series, and removed (Prais and Winsten). If the share is large, it is taken as 1. Then the slope is
-//! the mean of the changes from time to time, and each change is one piece of evidence, however high it is.
+//! corrected for its bias in short series, and removed (Prais and Winsten). If the share is large, it is taken as 1. Then the slope is the
+//! mean of the changes from time to time, and each change is one piece of evidence, however high it is.
 
 /// From this share on, the share is taken as 1. With this limit the interval contains the true slope in at least 92 % of series,
 /// whatever the share is: see the tests. A higher limit gives narrower intervals if distances are independent, and wrong ones if they
@@ -14,7 +13,7 @@ const WHOLE: f64 = 0.65;
 /// A site that grows by a smaller share of all live bytes is not marked.
 const WORTH: f64 = 0.01;
 
-/// Bytes a second.
+/// How fast live bytes grow, in bytes a second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Slope {
     /// The best estimate.

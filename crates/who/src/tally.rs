@@ -1,8 +1,8 @@
-//! Counts events. In: the events of a merge, with their stacks. Out: totals of each stack, or of each thread, and the blocks that are
-//! live at a moment. The memory needed is bounded by the blocks that are live at one time.
+//! Counts the events of a trace: the totals of each stack or thread, and the blocks that are live at a moment. The memory needed depends on
+//! the blocks that are live at one time.
 //!
-//! A block is live at the moment if it begins before it and ends after it. So it is put on the list when it ends, or at the end of the
-//! trace. At a higher peak the list is cleared.
+//! A block is live at the moment if it begins before the moment and ends after it. So it is put on the list when it ends, or at the end of
+//! the trace. If a higher peak follows, the list is cleared.
 
 mod made;
 
@@ -53,7 +53,7 @@ pub struct TraceTotals {
 }
 
 impl TraceTotals {
-    /// Of a stack that was not counted event by event.
+    /// The totals of a stack whose events were not counted one by one.
     pub(crate) fn known(key: u32, allocations: u64, bytes: u64) -> TraceTotals {
         TraceTotals { key, allocations, bytes, ..TraceTotals::default() }
     }
@@ -74,7 +74,7 @@ pub struct BlockTally {
     pub ever: Ever,
     /// Live bytes over time.
     pub course: Course,
-    /// The recorder took the stack of one allocation in this many.
+    /// One allocation in this many has a recorded stack.
     pub one_stack_in: u32,
     /// For a trace with a window: the number of older blocks that were freed in the window.
     pub freed_from_before: Option<u64>,

@@ -1,5 +1,5 @@
-//! Live bytes of sites over a whole trace. In: the events, the groups of stacks. Out: for the sites with the most live bytes, these bytes
-//! at even times. Growth is measured only in a part of the trace; this picture shows all of it, also for a window.
+//! The live bytes over a whole trace of the sites with the most live bytes, at even times. Growth is measured only in a part of the trace.
+//! This picture shows all of it, also for a window.
 
 use std::collections::HashMap;
 
@@ -17,9 +17,9 @@ use crate::tally::BlockTally;
 /// A site over time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SiteSeries {
-    /// What it is called.
+    /// The name of the site.
     pub name: String,
-    /// Nanoseconds after the start, and its live bytes then.
+    /// The points: nanoseconds after the start, and the site's live bytes at that time.
     pub points: Vec<(u64, f64)>,
 }
 
@@ -60,7 +60,7 @@ fn lines(
     largest.into_iter().map(line).collect()
 }
 
-/// Counts live bytes of stacks. Memory is bounded by the blocks that live at one time, and by the stacks.
+/// Counts live bytes of stacks. The memory needed depends on the blocks that live at one time, and on the stacks.
 struct Watching {
     course: Course,
     due: u64,

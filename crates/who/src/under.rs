@@ -1,5 +1,4 @@
-//! The same blocks under another allocator. In: a trace, and the addresses of the blocks in a replay. Out: the totals, with the addresses
-//! of the replay.
+//! Computes the totals of a trace with the addresses that its blocks have in a replay under another allocator.
 //!
 //! A replay identifies a block by its slot. Slots follow from the merged order of the events, so a second reading of the trace gives the
 //! same slots. Each live block gets its site from the trace and its address from the replay.

@@ -1,9 +1,8 @@
-//! Watches for the most live bytes. In: blocks that begin and end. Out: each time at which there are more live bytes than ever before, and
-//! the pages in which blocks had been until then.
+//! Finds the moment with the most live bytes, and the pages in which blocks had been until then.
 
 use crate::ever::Ever;
 
-/// Watches for more live bytes than ever before.
+/// Finds each time at which there are more live bytes than ever before.
 pub struct PeakFinder {
     /// The last nanosecond at which a peak counts.
     until: u64,
@@ -14,13 +13,12 @@ pub struct PeakFinder {
 }
 
 impl PeakFinder {
-    /// A watch until this nanosecond.
+    /// Searches until this nanosecond.
     pub fn until(until: u64) -> PeakFinder {
         PeakFinder { until, live: 0, most: 0, since: Ever::default() }
     }
 
-    /// A block begins. Returns whether this is the peak so far; `ever` then has the pages in which blocks have been
-    /// until it.
+    /// Adds a block. Returns whether this is the peak so far. If it is, `ever` has the pages in which blocks have been until now.
     pub fn added(&mut self, nanos: u64, address: u64, size: u64, ever: &mut Ever) -> bool {
         self.live = self.live.saturating_add(size);
         let is_peak = self.live > self.most && nanos <= self.until;
@@ -34,7 +32,7 @@ impl PeakFinder {
         is_peak
     }
 
-    /// A block ends.
+    /// Removes a block.
     pub fn removed(&mut self, size: u64) {
         self.live = self.live.saturating_sub(size);
     }

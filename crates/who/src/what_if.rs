@@ -1,5 +1,5 @@
-//! Moves a site's blocks to a pool. In: a trace, a site, and replays. Out: the events that make these blocks, and the heap's memory
-//! with the blocks in the pool.
+//! Estimates the heap if the blocks of a site were in a pool: finds the events that make these blocks, and has the figures of replays with
+//! the pool.
 //!
 //! A block belongs to the site of its last `malloc` or `realloc`. The *survivors* are the site's blocks that are live at the moment:
 //! none of them is freed before it. The *whole site* is all blocks of the site.
@@ -31,19 +31,19 @@ pub use pick::{Miss, pick};
 pub struct WhatIf {
     /// The name of the program.
     pub program: String,
-    /// When.
+    /// The moment at which live blocks are examined.
     pub moment: TracePoint,
-    /// The nanoseconds after the start.
+    /// The time of this moment, in nanoseconds after the start.
     pub nanos: u64,
     /// How allocations are grouped.
     pub by: By,
-    /// The site in the recorded program; sites of one name in several modules are added up.
+    /// The site in the recorded program. Sites of the same name in several modules are added up.
     pub site: AllocationSite,
     /// How its blocks share pages: in an unchanged replay, or in the program if there was no replay.
     pub share: Share,
     /// The replays, and the allocator as the user named it. The error says why there are none.
     pub replays: std::result::Result<(String, Ways), String>,
-    /// What limits the figures, a sentence each.
+    /// The limits of the figures, a sentence each.
     pub notes: Vec<String>,
 }
 
@@ -90,7 +90,7 @@ pub fn sets(trace: &Trace, stacks: HashSet<StackId>, events: u64) -> Result<Sets
     Ok(sink.sets)
 }
 
-/// Counts events as a prepared form does.
+/// Counts events in the same way as the prepared form of a trace, so that the numbers fit a replay.
 struct Marking {
     stacks: HashSet<StackId>,
     until: u64,

@@ -1,5 +1,4 @@
-//! Recognises Python's frames. In: a frame. Out: whether it is a function of Python, of its standard library, or of the
-//! interpreter.
+//! Recognises frames of Python: its functions, those of its standard library, and those of the interpreter.
 
 use allocanary_names::NamedFrame;
 use allocanary_names::perf_map::PYTHON;
@@ -9,15 +8,15 @@ pub(super) fn is_function(frame: &NamedFrame) -> bool {
     frame.module == PYTHON
 }
 
-/// Whether a function in this file is of the standard library.
+/// Whether the functions of this file belong to the standard library.
 pub(super) fn is_library(file: &str) -> bool {
     let is_installed = file.contains("/site-packages/") || file.contains("/dist-packages/");
     file.starts_with("<frozen ")
         || !is_installed && ["/lib/python3.", "/lib64/python3."].iter().any(|part| file.contains(part))
 }
 
-/// Whether a frame is of the interpreter, or of a C module that Python calls: only the caller in Python says for what the memory
-/// is.
+/// Whether a frame belongs to the interpreter, or to a C module that Python calls. Such a frame is no site: only the caller in Python says
+/// what the memory is for.
 pub(super) fn is_interpreter(frame: &NamedFrame) -> bool {
     let module = &frame.module;
     let is_program = || {
@@ -25,7 +24,7 @@ pub(super) fn is_interpreter(frame: &NamedFrame) -> bool {
         version.is_some_and(|version| version.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'))
     };
     let is_extension = || module.ends_with(".abi3.so") || module.ends_with(".so") && module.contains(".cpython-3");
-    // Programs that have an interpreter in them.
+    // Other programs can contain the interpreter.
     let is_api = || {
         let name = frame.function.trim_start_matches('_').strip_prefix("Py");
         name.is_some_and(|name| name.starts_with(|letter: char| letter == '_' || letter.is_ascii_uppercase()))

@@ -1,4 +1,4 @@
-//! Functions that the user wants to pass over. In: patterns. Out: whether a frame matches one.
+//! The functions that the user wants to pass over, as patterns.
 
 use allocanary_names::NamedFrame;
 

@@ -1,7 +1,7 @@
-//! Finds wrappers: functions that only pass on to malloc, so that they do not say which code wanted the memory. In: the stacks of a trace.
-//! Out: these functions.
+//! Finds wrappers in the stacks of a trace: functions that only call malloc for their caller, so that they do not say which code wanted the
+//! memory.
 //!
-//! A function that is wrongly found hides a site, so the rule is strict. A function is a wrapper if all of these
+//! If a function is wrongly taken for a wrapper, a site is hidden. So the rule is strict. A function is a wrapper if all of these
 //! conditions are met:
 //!
 //! - its name says that it allocates: the name ends in one of [`NAMES`], or it ends in `alloc` and the function makes nine in ten
@@ -11,7 +11,7 @@
 //! - its code has at most [`THIN`] bytes: a longer function decides something.
 //!
 //! `Perl_safesysmalloc` is a wrapper. `strbuf_grow` and `_sdsnewlen` are not: they decide themselves how much they need. A function of a
-//! class is not: a pool's `allocate` hands out parts of the blocks that it gets.
+//! class is no wrapper: a pool's `allocate` hands out parts of the blocks that it gets.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -41,7 +41,7 @@ struct Candidate<'a> {
 }
 
 impl Folding {
-    /// Finds the functions that only pass on.
+    /// Finds the wrappers, and those that call only other wrappers.
     pub fn find_wrappers(&mut self, stacks: &[WrapperStack]) {
         for _ in 0..ROUNDS {
             let found = if self.is_off { BTreeMap::new() } else { self.next(stacks) };

@@ -1,4 +1,4 @@
-//! The files of a running process. In: its mappings. Out: modules, with build-ids, so that names come from these files only.
+//! Finds the modules of a running process with their build-ids, from its mappings, so that names come from these files only.
 
 use allocanary_process::elf::{self, Elf};
 use allocanary_profile::reader::Mapping;
@@ -7,7 +7,7 @@ use allocanary_trace::stacks::TraceModule;
 use allocanary_heap::PAGE;
 use allocanary_names::sources::{OfProcess, Sources};
 
-/// The files with code, in the order of their addresses, and how they are opened.
+/// The files with code, in the order of their addresses, and the source that opens them.
 pub(super) fn of(pid: u32, mappings: &[Mapping]) -> (Vec<TraceModule>, OfProcess) {
     let named = || mappings.iter().filter(|one| !one.name.is_empty());
     let sources = OfProcess::new(pid, named().map(|one| (one.from, one.to, one.inode)));
@@ -20,7 +20,7 @@ pub(super) fn of(pid: u32, mappings: &[Mapping]) -> (Vec<TraceModule>, OfProcess
             _ => files.push(vec![mapping]),
         }
     }
-    // Files of data have no code.
+    // Files without code are left out.
     let with_code = files.iter().filter(|file| file.iter().any(|one| is_code(one)));
     let modules = with_code.flat_map(|file| identified(file, &sources)).collect();
     (modules, sources)
@@ -31,8 +31,8 @@ fn is_code(mapping: &Mapping) -> bool {
     mapping.executable
 }
 
-/// The modules of a file: what the loader has mapped, and its code elsewhere. V8 maps its own code again, near the code that it makes,
-/// which is between the two and of no file.
+/// The modules of a file: the part that the loader has mapped, and code that is mapped again elsewhere. V8 maps its own code a second time,
+/// near the code that it generates. The generated code between the two belongs to no file.
 fn identified(file: &[&Mapping], sources: &OfProcess) -> Vec<TraceModule> {
     let (first, last) = (file[0], file[file.len() - 1]);
     let whole = TraceModule {

@@ -1,5 +1,5 @@
-//! The record of a live block, in 16 bytes, because there are millions. In: its size, its stack or thread, and the number of the event that
-//! made it. Out: the same. Whether it was short-lived follows from this number and the events of the last millisecond.
+//! The record of a live block in 16 bytes, because there are millions: its size, its stack or thread, and the number of the event that made
+//! it. Whether the block was short-lived follows from this number and the events of the last millisecond.
 
 use std::collections::VecDeque;
 
@@ -15,7 +15,7 @@ pub struct PackedBlock {
     high: [u16; 2],
 }
 
-/// A trace has no larger size, and this many events would take 256 TiB.
+/// The largest size and event number. A trace has no larger size, and this many events would take 256 TiB.
 const MOST: u64 = (1 << 48) - 1;
 
 impl PackedBlock {

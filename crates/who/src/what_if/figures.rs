@@ -1,4 +1,4 @@
-//! The heap of a replay. In: the addresses of the blocks. Out: bytes of pages, including the pool's.
+//! The heap of a replay, from the addresses of its blocks: bytes of pages, including the pool's.
 
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ pub struct ReplayHeap {
     pub resident: u64,
     /// Resident bytes of the pool.
     pub pool: u64,
-    /// Blocks that live.
+    /// The number of live blocks.
     pub blocks: u64,
     /// Processor time of the replay, in microseconds.
     pub cpu: f64,
@@ -46,7 +46,7 @@ impl ReplayHeap {
     }
 }
 
-/// Replays of one trace, several of each way, in turn.
+/// Replays of one trace, several for each of these three ways, in turn.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ways {
     /// The unchanged replays.

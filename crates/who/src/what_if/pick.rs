@@ -1,4 +1,4 @@
-//! The site that a user names. In: sites, a text. Out: a name, or the names that it could be.
+//! Finds the site that a user names, or the names that the text could mean.
 
 use crate::sites::AllocationSite;
 
