@@ -2,13 +2,14 @@
 //!
 //! An HTTP server for a page or two. In: connections of any client. Out: answers of a [`Site`], each within a limit of time.
 //!
-//! 1. Connections wait in the `lobby` until they have sent the whole head of a request. They cost no buffer there, and the oldest one is closed
-//!    if too many wait: a client that says nothing, or a byte a second, keeps nobody out.
-//! 2. Those that ask for the state of health are answered at once. They need no place, so that no crowd makes a probe fail.
-//! 3. All others get one of a fixed number of `places`. If all are taken, the oldest connection goes once it had its share of time.
+//! 1. Connections wait in the `lobby` until they have sent the whole head of a request. They need no buffer there. If too many wait, the
+//!    oldest one is closed, so a client that sends nothing, or a byte a second, keeps nobody out.
+//! 2. Requests for the state of health are answered at once. They need no place, so no crowd makes a probe fail.
+//! 3. All other requests get one of a fixed number of `places`. If all are taken, the oldest connection is closed once it has had its share
+//!    of time.
 //! 4. A client that does not read its answer is dropped (`wire`).
 //!
-//! hyper speaks HTTP. It has no limit for connections, and neither has a small crate that uses it.
+//! hyper speaks HTTP. Neither hyper nor a small crate on top of it limits the number of connections, so this crate does.
 
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
 
@@ -41,7 +42,7 @@ const MOST_HEAD: usize = 8192;
 /// The pause after the system refused a connection for lack of file descriptors or memory.
 const BACK_OFF: Duration = Duration::from_millis(100);
 
-/// Serves for ever. Runs on a runtime that has I/O and time. The error is that of the listening socket.
+/// Serves for ever. Wants a runtime with I/O and time. Returns only the error of the listening socket.
 pub async fn serve<S: Site>(listener: StdListener, site: Arc<S>, limits: Limits) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     let listener = TcpListener::from_std(listener)?;
@@ -53,8 +54,8 @@ pub async fn serve<S: Site>(listener: StdListener, site: Arc<S>, limits: Limits)
     }
 }
 
-/// Accepts connections for ever. Each waits in the lobby until it has sent a request. If the system has no descriptor
-/// for one more, the oldest connection without a request is closed; if all have sent one, `crowded` is notified.
+/// Accepts connections for ever. Each waits in the lobby until it has sent a request. If the system has no descriptor for one more, the
+/// oldest connection without a request is closed. If all have sent one, `crowded` is notified.
 async fn admit<S: Site>(listener: TcpListener, mut lobby: Lobby<S>, crowded: &Notify, site: &Arc<S>) -> Infallible {
     // Whether a connection was closed for lack of descriptors since the last one was accepted.
     let mut has_cut = false;
@@ -87,12 +88,12 @@ async fn admit<S: Site>(listener: TcpListener, mut lobby: Lobby<S>, crowded: &No
     }
 }
 
-/// The client closed before it was accepted; the next connection may be fine.
+/// Whether the error belongs to one connection: its client closed it before it was accepted. The next connection may be fine.
 fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset | ErrorKind::Interrupted)
 }
 
-/// Serves one connection. Its end is that of the client, of hyper's limits, or of whoever drops this.
+/// Serves one connection. It ends when the client closes it, when a limit of hyper is reached, or when the caller drops this future.
 pub async fn connection<S: Site>(stream: TcpStream, site: Arc<S>, limits: Limits) {
     // A page is written as a whole, so waiting for more data gains nothing.
     let _ = stream.set_nodelay(true);

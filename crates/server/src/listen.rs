@@ -7,11 +7,11 @@ use socket2::{Domain, Socket, Type};
 
 /// The connections that wait in the kernel's queue.
 const BACKLOG: i32 = 1024;
-/// The size of a connection's send buffer; the kernel counts twice this size. The buffer is charged to the container's
-/// memory, and without a limit it grows to megabytes for each connection.
+/// The size of a connection's send buffer. The kernel counts twice this size, and charges it to the container's memory. Without a limit the
+/// buffer grows to megabytes for each connection.
 const SEND_BUFFER: usize = 64 * 1024;
 
-/// Takes a port. `[::]` takes IPv4 as well. A host without IPv6 does not have it; then all IPv4 addresses are meant.
+/// Listens on an address. `[::]` takes IPv4 as well. On a host without IPv6, `[::]` means all IPv4 addresses.
 pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let no_ipv6 = |error: &io::Error| matches!(error.raw_os_error(), Some(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL));
     match listen_at(address) {
@@ -26,7 +26,7 @@ fn listen_at(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking().cloexec(), None)?;
     socket.set_reuse_address(true)?;
     if address.is_ipv6() {
-        // `[::]` takes IPv4 as well, whatever the node's default is.
+        // Without this call, the node's default decides whether `[::]` takes IPv4 as well.
         socket.set_only_v6(false)?;
     }
     // Connections inherit the buffer size of the listening socket.

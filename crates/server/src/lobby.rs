@@ -1,8 +1,8 @@
-//! The place where connections wait until they have sent a request. In: connections of any client. Out: those that have sent a
-//! whole request, in this order. Those that ask for the state of health are answered here: they need no place.
+//! The lobby, where connections wait until they have sent a request. In: connections of any client. Out: those that have sent a whole
+//! request, in this order. A request for the state of health is answered here, because it needs no place.
 //!
-//! Only these get one of the server's places, so a client that sends its request a byte at a time does not delay others. Nothing is
-//! read here, so a waiting connection needs no buffer: the bytes are only peeked at, and stay in the kernel.
+//! Only connections with a whole request get one of the server's places, so a client that sends its request a byte at a time does not delay
+//! others. The lobby only peeks at the bytes, which stay in the kernel, so a waiting connection needs no buffer.
 
 use std::collections::VecDeque;
 use std::io;
@@ -23,13 +23,13 @@ use crate::{Limits, Site, connection};
 pub(crate) const MOST_WAITING: usize = 512;
 /// The most connections that have sent a request and wait for a place.
 pub(crate) const MOST_ASKED: usize = 256;
-/// If the head of a request does not end within this many bytes, the connection gets a place before the head is
-/// complete: sending so many bytes has a cost for the client.
+/// A connection whose head is longer than this many bytes gets a place before the head is complete. That is safe, because the client has to
+/// send these bytes first.
 const MOST_PEEKED: usize = 2048;
-/// How long to wait before the next look for room, if all connections here have sent a request.
+/// If all connections in the lobby have sent a request, none can be closed: it looks again for room after this time.
 const AGAIN: Duration = Duration::from_millis(10);
 
-/// A waiting connection. Its task has the other end of `end`.
+/// A waiting connection. Its task holds the receiver of `end`, and closes the connection when something arrives.
 #[derive(Debug)]
 struct Waiting {
     end: oneshot::Sender<()>,
@@ -42,9 +42,9 @@ pub(crate) struct Lobby<S> {
     waiting: VecDeque<Waiting>,
     /// Receives the connections that have sent a request.
     door: mpsc::Sender<TcpStream>,
-    /// Answers those that ask for the state of health.
+    /// Answers requests for the state of health.
     site: Arc<S>,
-    /// The longest wait for a whole head is one of them.
+    /// `head` limits the wait for a whole head.
     limits: Limits,
 }
 
@@ -90,10 +90,10 @@ impl<S: Site> Lobby<S> {
                 match timeout(limits.head, has_asked(&stream, S::HEALTH)).await {
                     Ok(Ok(Asked::Page)) => {
                         asked.store(true, Ordering::Relaxed);
-                        // It fails only when the server ends, which also ends this connection.
+                        // `send` fails only when the server ends, which also ends this connection.
                         let _ = door.send(stream).await;
                     }
-                    // It may be cut as one that has not asked: by then its answer was sent.
+                    // `asked` stays false, so `cut_oldest` may close this connection. Its short answer was sent by then.
                     Ok(Ok(Asked::Health)) => {
                         _ = timeout(limits.head, connection(stream, site, Limits { keeps_alive: false, ..limits }))
                             .await;
@@ -113,18 +113,18 @@ impl<S: Site> Lobby<S> {
 /// What a client has asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
-    /// For nothing: it has closed.
+    /// Nothing: the client has closed the connection.
     Nothing,
-    /// For the state of health.
+    /// The state of health.
     Health,
-    /// For anything else.
+    /// Anything else.
     Page,
 }
 
-/// Waits until there is a whole head, or so many bytes that it must be answered without.
+/// Waits until the whole head has arrived, or `MOST_PEEKED` bytes, after which the request is answered without its end.
 async fn has_asked(stream: &TcpStream, health: &str) -> io::Result<Asked> {
     loop {
-        // Cleared before the peek: bytes that come later make the socket ready again.
+        // `ready` comes before the peek: bytes that arrive later make the socket ready again.
         let ready = stream.ready(Interest::READABLE).await?;
         let look = || match peek(stream, health)? {
             // No more bytes will come; the server notices this when it reads.
@@ -139,11 +139,11 @@ async fn has_asked(stream: &TcpStream, health: &str) -> io::Result<Asked> {
     }
 }
 
-/// What is asked by a whole head; [`Asked::Nothing`] if the other side has closed without one; `None` if more must come.
+/// What a whole head asks for. [`Asked::Nothing`] if the client has closed without one. `None` if more bytes must come.
 fn peek(stream: &TcpStream, health: &str) -> io::Result<Option<Asked>> {
     let mut bytes = [MaybeUninit::<u8>::uninit(); MOST_PEEKED];
     let length = SockRef::from(stream).peek(&mut bytes)?;
-    // SAFETY: the call has written so many bytes.
+    // SAFETY: `peek` has written `length` bytes.
     let bytes = unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast::<u8>(), length) };
     let ends = |end: &[u8]| bytes.windows(end.len()).any(|piece| piece == end);
     Ok(match length {

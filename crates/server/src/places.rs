@@ -1,5 +1,5 @@
-//! Who is served. In: connections that have sent a request. Out: at most [`MOST_OPEN`] of them at a time have a place, each for its share of
-//! time.
+//! The places: at most [`MOST_OPEN`] connections are served at a time, each for its share of time. In: connections that have sent a
+//! request. Out: their answers.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,23 +13,22 @@ use tokio::time::{Instant, timeout, timeout_at};
 use crate::lobby::{MOST_ASKED, MOST_WAITING};
 use crate::{Limits, Site, connection};
 
-/// Connections served at a time; more wait in the lobby, and then in the kernel's queue.
+/// The most connections that are served at a time. More wait in the lobby, and then in the kernel's queue.
 const MOST_OPEN: usize = 64;
-/// When all places are taken, the oldest connection is closed once it had this time. If more connections wait than there are
-/// places, it gets less time, so that no client waits for much longer than this: a crowd of slow readers must not block
-/// Prometheus.
+/// When all places are taken, the oldest connection is closed after this time. If more connections wait than there are places, it gets less
+/// time, so that no client waits much longer than this. A crowd of slow readers must not block Prometheus.
 const FAIR_SHARE: Duration = Duration::from_secs(1);
-/// Up to this many connections are not a crowd: Prometheus, its replica, and a person. The memory that a crowd needed
-/// is given back when the crowd has gone.
+/// More connections than this are a crowd. Without one there are Prometheus, its replica, and a person. The memory that a crowd needed is
+/// given back when the crowd has gone.
 const FEW: usize = 3;
 
-/// An open connection: its start, and a handle to end it. The handle is closed once the connection has ended.
+/// An open connection: its start, and a handle to end it. The handle is closed once the connection has ended by itself.
 struct Open {
     since: Instant,
     end: oneshot::Sender<()>,
 }
 
-/// Gives a place to each connection that has sent a request. Ends with the lobby.
+/// Gives a place to each connection that has sent a request. Returns when the lobby ends.
 pub(crate) async fn give<S: Site>(
     mut asked: mpsc::Receiver<TcpStream>,
     crowded: &Notify,
@@ -65,8 +64,8 @@ pub(crate) async fn give<S: Site>(
                 _ = ended => {}
             }
             drop(permit);
-            // When only a few connections are left, memory is given back after each that ends. The crowd has ended when one
-            // is left, which is Prometheus'.
+            // After a crowd, `crowd_has_gone` is called each time a connection ends and at most `FEW` are left. The crowd is over when one
+            // is left, which is that of Prometheus.
             let open = MOST_OPEN - room.available_permits();
             if open <= FEW && crowd.fetch_and(open > 1, Ordering::Relaxed) {
                 site.crowd_has_gone();
@@ -102,8 +101,8 @@ async fn permit<S: Site>(
     }
 }
 
-/// The share of time of each connection if so many wait behind it. If the queue is full, the lobby may be full of those that wait for a place
-/// in the queue, and nobody can enter.
+/// The share of time of each connection if `behind` connections wait. If the queue is full, the lobby may be full too, of connections that
+/// wait for the queue.
 fn share(behind: usize) -> Duration {
     let behind = if behind >= MOST_ASKED { MOST_ASKED + MOST_WAITING } else { behind };
     FAIR_SHARE * MOST_OPEN as u32 / behind.max(MOST_OPEN) as u32

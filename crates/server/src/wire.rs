@@ -9,8 +9,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
 
-/// An answer is dropped if the client has not read it this long after the socket was first full. Prometheus itself
-/// waits ten seconds for a whole scrape by default.
+/// The time that a client has to read its answer, from the moment when the socket is first full. Prometheus itself waits ten seconds for a
+/// whole scrape by default.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A socket with a deadline for each answer.
@@ -22,7 +22,6 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    /// Around that socket.
     pub(crate) fn new(stream: TcpStream) -> Self {
         Wire { stream, deadline: None }
     }
@@ -35,7 +34,7 @@ impl Wire {
         if written.is_pending() && self.deadline.is_none() {
             self.deadline = Some(Box::pin(sleep(PATIENCE)));
         }
-        // A client that reads a byte a second makes the socket ready from time to time; the deadline is not extended.
+        // A client that reads a byte a second makes the socket ready from time to time. That does not extend the deadline.
         match self.deadline.as_mut().map(|deadline| deadline.as_mut().poll(context)) {
             Some(Poll::Ready(())) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
             _ => written,
@@ -72,7 +71,7 @@ impl AsyncWrite for Wire {
         true
     }
 
-    /// hyper flushes once all is written.
+    /// hyper flushes once it has written the whole answer, so the deadline ends here.
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.deadline = None;
         Pin::new(&mut self.stream).poll_flush(context)
