@@ -1,7 +1,8 @@
-//! The agent: counts all processes each minute, and has heaps read in between as its budget allows. In: a world, and who reads. Out: reports.
+//! The agent. It counts all processes each minute, and in between has heaps read as its budget allows. In: a world, and a reader of heaps.
+//! Out: reports.
 //!
-//! What it reads by itself are files of `/proc` for which the kernel waits for nobody. The memory of a process is read by a child, which is
-//! left behind if it does not answer.
+//! The agent itself reads only files of `/proc` that the kernel answers at once. A child reads the memory of processes, and is left behind
+//! if it does not answer.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -19,59 +20,59 @@ use crate::schedule::{AgentStep, CpuBudget, next, step};
 use crate::stat::{MemoryStatus, ProcessKey};
 use crate::world::{Charged, World};
 
-/// The time for one process. The kernel's locks are held for far shorter: its pages are asked for in pieces.
+/// The time limit for reading one process. The kernel's locks are held for much shorter, because pages are asked for in pieces.
 const TIME: Duration = Duration::from_secs(10);
-/// The most processes that are known. More are counted in no row, and the report says so.
+/// The most processes that the agent keeps. More are in no row, and the report says so.
 const MOST: usize = 20_000;
-/// The part of the share that profiles may cost in addition. They are paid from a purse of their own: whoever asks without end would leave
-/// nothing for heaps otherwise.
+/// Profiles may cost this part of the agent's share in addition. They have a budget of their own: otherwise someone who asks without end
+/// would leave nothing for heaps.
 const FOR_PROFILES: f64 = 0.5;
-/// A process that was never read is not expected to cost more than so many times the mean of others.
+/// The expected cost of a process that was never read is at most this many times the mean of the others.
 const MOST_LARGER: f64 = 100.0;
-/// The problems that are told.
+/// The most problems in a report.
 const PROBLEMS: usize = 20;
-/// How many processes are asked for their counters at once, and the time for that.
+/// How many processes are asked for their counters in one request. `COUNT_TIME` limits each request.
 const AT_ONCE: usize = 100;
 const COUNT_TIME: Duration = Duration::from_secs(2);
-/// The time for the counters of all. Who is not asked within it is asked at the next count.
+/// The time for the counters of all processes. A process whose turn does not come within it is asked at the next count.
 const ALL_TIME: Duration = Duration::from_secs(30);
 
-/// What the agent knows.
+/// All that the agent knows.
 #[derive(Debug)]
 pub struct Agent<W> {
     world: W,
     node: String,
-    /// The machine since its start: its number.
+    /// The kernel's ID of this boot of the machine.
     boot: String,
     host: Machine,
-    /// How often all are counted.
+    /// The time between two counts of all processes.
     every: Duration,
     due: Duration,
     budget: CpuBudget,
-    /// Of profiles.
+    /// The budget of profiles.
     for_profiles: CpuBudget,
-    /// Readings so far, the anonymous bytes of these processes, and what they have cost.
+    /// Of the readings so far: their number, the sum of the anonymous bytes of these processes, and their cost.
     read_costs: (u32, u64, Duration),
     known: BTreeMap<ProcessKey, ProcessRecord>,
     groups: BTreeMap<Membership, Charged>,
     names: PodNames,
-    /// When the kubelet told them, in milliseconds since 1970.
+    /// When the kubelet last told names, in milliseconds since 1970.
     named: Option<u64>,
-    /// When all were last counted, in milliseconds since 1970.
+    /// When all processes were last counted, in milliseconds since 1970.
     counted: Option<u64>,
     walks: u64,
     failed: u64,
     /// Whether a process that was never tried is read next, if there is one.
     new_first: bool,
     left_out: usize,
-    /// Whether processes are looked for profiles.
+    /// Whether a reading also looks whether the process has a profile.
     profiles: bool,
-    /// Why the kubelet told no names when it was last asked.
+    /// Why the kubelet's last answer brought no names, or not all.
     unnamed: Option<String>,
 }
 
 impl<W: World> Agent<W> {
-    /// Knows nothing yet. `share` is the part of a core that it may use.
+    /// An agent that knows no process yet. `share` is the part of a core that it may use: 0.01.
     pub fn new(world: W, node: String, host: Machine, every: Duration, share: f64) -> Agent<W> {
         Agent {
             boot: world.boot(),
@@ -97,12 +98,12 @@ impl<W: World> Agent<W> {
         }
     }
 
-    /// Processes are looked for profiles, too.
+    /// Sets whether a reading also looks whether the process has a profile.
     pub fn with_profiles(self, profiles: bool) -> Agent<W> {
         Agent { profiles, ..self }
     }
 
-    /// The next step at a time since the start, if so much CPU time was spent on all but profiles.
+    /// The next step. `now` is the time since the start. `spent` is the CPU time spent on all but profiles.
     pub fn step(&mut self, now: Duration, spent: Duration) -> AgentStep {
         self.budget.look(now, spent);
         let waiting = || {
@@ -112,13 +113,14 @@ impl<W: World> Agent<W> {
         step(&self.budget, now, self.due, waiting)
     }
 
-    /// How long no profile is read, since so much was spent on profiles; `None` if one may be read.
+    /// How long to wait before a profile may be read, because profiles have cost too much. `None` if one may be read now. `spent` is what
+    /// profiles have cost.
     pub fn owes(&mut self, now: Duration, spent: Duration) -> Option<Duration> {
         self.for_profiles.look(now, spent);
         Some(self.for_profiles.wait(Duration::ZERO)).filter(|wait| !wait.is_zero())
     }
 
-    /// What a reading of a process will cost: as much as its last one, or as others did by the size of their memory.
+    /// The expected cost of reading a process: that of its last reading, or one derived from other readings and the size of its memory.
     fn expected(&self, one: &ProcessRecord) -> Duration {
         let (walks, bytes, cost) = self.read_costs;
         let mean = cost.checked_div(walks).unwrap_or_default();
@@ -126,7 +128,7 @@ impl<W: World> Agent<W> {
         one.cost.unwrap_or_else(|| mean.mul_f64(larger.clamp(1.0, MOST_LARGER)))
     }
 
-    /// Is told what a reading of a process has cost, whether it succeeded or not.
+    /// Notes what a reading of a process has cost, whether it succeeded or not.
     pub fn paid(&mut self, key: ProcessKey, cost: Duration) {
         let Some(one) = self.known.get_mut(&key) else { return };
         one.cost = Some(cost);
@@ -134,13 +136,13 @@ impl<W: World> Agent<W> {
         self.read_costs = (walks.saturating_add(1), bytes.saturating_add(one.status.anonymous), sum + cost);
     }
 
-    /// Whether a number is that of the process that was counted, and not of another one that began since.
+    /// Whether this PID still belongs to the process that was counted, and not to one that began since.
     pub fn is_same(&self, pid: u32) -> bool {
         let now = self.of_process(pid).map(|(stat, ..)| ProcessKey::of(&stat));
         now.is_some_and(|key| self.known.contains_key(&key))
     }
 
-    /// The place of a process that was never tried and is worth it, whatever was spent.
+    /// The position of the process that needs its first reading most, if one is left. The budget does not count here.
     pub fn untried(&self, now: Duration) -> Option<usize> {
         let waiting = |one: &ProcessRecord| one.waiting(now);
         next(self.known.values().map(waiting), true)
@@ -149,9 +151,9 @@ impl<W: World> Agent<W> {
 
     /// Counts every process.
     pub fn count(&mut self, now: Duration, look: &mut dyn HeapReader) {
-        // A clock that jumps makes no two counts of one.
+        // From now, not from the last due time: after a jump of the clock two counts do not follow each other at once.
         self.due = now.saturating_add(self.every);
-        // Whoever was there before the agent has stayed.
+        // Processes that are older than the agent count as seen twice.
         let is_first = self.counted.is_none();
         self.counted = Some(self.world.time());
         let mut here: BTreeSet<ProcessKey> = BTreeSet::new();
@@ -188,15 +190,15 @@ impl<W: World> Agent<W> {
         self.read_counters(look);
     }
 
-    /// What is read of each process. `None` if it has ended, or has no memory.
+    /// What the kernel says of a process. `None` if it has ended, or has no memory.
     fn of_process(&self, pid: u32) -> Option<(Stat, MemoryStatus, String)> {
         let stat = self.world.stat(pid).filter(|stat| !stat.is_bare())?;
         let status = MemoryStatus::of(&self.world.status(pid)?)?;
         Some((stat, status, self.world.groups(pid)?))
     }
 
-    /// Has the counters of all read that have some, and asks of those that are new whether they may be read. Of many that are asked at once
-    /// one may keep the child waiting for ever: halves are asked until it is found.
+    /// Reads the counters of all processes that have some, and finds out whether the memory of new ones may be read. One of the processes
+    /// in a request may keep the child waiting for ever. Then each half is asked again, until that process is found.
     fn read_counters(&mut self, look: &mut dyn HeapReader) {
         let begun = Instant::now();
         let mut all: Vec<(ProcessKey, CounterTarget)> = Vec::new();
@@ -224,7 +226,7 @@ impl<W: World> Agent<W> {
                     }
                 }
                 (Err(_), _) => {
-                    // The others come first: what is left of the time is theirs.
+                    // The halves go to the end of the queue, so that other requests use the time that is left first.
                     let (one, other) = piece.split_at(piece.len() / 2);
                     pieces.extend([one, other]);
                 }
@@ -232,16 +234,16 @@ impl<W: World> Agent<W> {
         }
     }
 
-    /// What is asked about the process at a place of the list.
+    /// The request for the process at this position of the list.
     pub fn wanted(&self, at: usize) -> Option<(ProcessKey, LookRequest)> {
         let (key, one) = self.known.iter().nth(at)?;
         let quota = self.groups.get(&one.place).and_then(|group| group.quota);
         Some((*key, LookRequest { pid: key.pid, quota, time: TIME, profile: self.profiles }))
     }
 
-    /// Keeps what was seen of a process.
+    /// Keeps the result of reading a process.
     pub fn saw(&mut self, key: ProcessKey, now: Duration, seen: Result<LookReply, String>) {
-        // The number may be another process's by now; and what is resident may be more than at the last count.
+        // By now the PID may belong to another process, and more memory may be resident than at the last count.
         let still = self.of_process(key.pid).filter(|(stat, ..)| ProcessKey::of(stat) == key);
         let Some(one) = self.known.get_mut(&key) else { return };
         self.new_first = one.tried.is_some();
@@ -266,20 +268,20 @@ impl<W: World> Agent<W> {
             None => {
                 self.failed += 1;
                 one.failures = one.failures.saturating_add(1);
-                // Without the number, which comes first: many processes have the same problem.
+                // The problem begins with the PID. Without it, many processes have the same text.
                 one.problem = problem.strip_prefix(&format!("process {}: ", key.pid)).unwrap_or(&problem).to_string();
             }
         }
     }
 
-    /// What the kubelet says.
+    /// Takes the names of pods from the kubelet.
     pub fn named(&mut self, names: PodNames) {
         let refused = names.refused;
         self.unnamed = (refused > 0).then(|| format!("the kubelet told {refused} pods whose names cannot be names"));
         (self.names, self.named) = (names, Some(self.world.time()));
     }
 
-    /// The kubelet told no names. Those that are known stay.
+    /// Notes why the kubelet told no names. The names that are known stay.
     pub fn nameless_because(&mut self, error: String) {
         self.unnamed = Some(format!("names of pods: {error}"));
     }
@@ -337,7 +339,8 @@ impl<W: World> Agent<W> {
         problems
     }
 
-    /// The report of the last count, if the agent has cost so much, and this process and its child have so many resident bytes.
+    /// The report of the last count. `costs` is what the agent has cost so far. `resident` is the resident bytes of this process and its
+    /// child.
     pub fn report(&self, now: Duration, costs: &Costs, resident: u64) -> NodeReport {
         let denied = self.known.values().filter(|one| one.is_denied()).count() as u64;
         let pods: BTreeSet<&String> = self.groups.keys().filter_map(|place| place.pod.as_ref()).collect();

@@ -1,17 +1,18 @@
-//! When the kubelet is asked for names. In: a clock, and who has no name. Out: whether it is asked now. Nothing here asks.
+//! Decides when the kubelet is asked for the names of pods. In: a clock, and the pods and containers without a name. Out: whether to ask
+//! now. Nothing here sends a request.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// How long the names of pods are good.
+/// How long the names of pods are used before they are asked for again.
 const GOOD: Duration = Duration::from_secs(600);
-/// The shortest time between two questions.
+/// The shortest time between two requests.
 pub const AGAIN: Duration = Duration::from_secs(15);
-/// A pod or container is asked for at once so often. The kubelet may know it a moment later than the kernel; the container that holds a
-/// pod's network it never tells.
+/// A new pod or container without a name causes a request at once, at most this many times. The kubelet may know it a moment later than the
+/// kernel. It never tells the container that holds a pod's network.
 const TRIES: u8 = 2;
 
-/// What was asked.
+/// The requests so far.
 #[derive(Clone, Debug, Default)]
 pub struct ChildRequest {
     last: Option<Duration>,
@@ -20,26 +21,26 @@ pub struct ChildRequest {
 }
 
 impl ChildRequest {
-    /// Whether it is asked now, if these have no name.
+    /// Whether to ask now. `unnamed` are the pods and containers that have no name.
     pub fn is_due(&self, now: Duration, unnamed: &BTreeSet<String>) -> bool {
         let is_new = |id: &String| self.asked.get(id).is_none_or(|times| *times < TRIES);
         let is_old = self.last.is_none_or(|last| now.saturating_sub(last) >= GOOD);
         is_old || self.failures > 0 || unnamed.iter().any(is_new)
     }
 
-    /// It has answered. Only who has no name is remembered.
+    /// Notes an answer. Only the pods and containers that have no name after it are remembered.
     pub fn answered(&mut self, now: Duration, unnamed: &BTreeSet<String>) {
         let times = |id: &String| self.asked.get(id).copied().unwrap_or(0).saturating_add(1);
         self.asked = unnamed.iter().map(|id| (id.clone(), times(id))).collect();
         (self.last, self.failures) = (Some(now), 0);
     }
 
-    /// It has not.
+    /// Notes a request without an answer.
     pub fn failed(&mut self) {
         self.failures = self.failures.saturating_add(1);
     }
 
-    /// How long to wait before the next look.
+    /// How long to wait before the next call of [`is_due`](Self::is_due).
     pub fn pause(&self) -> Duration {
         AGAIN * 2_u32.pow(self.failures.min(4))
     }

@@ -1,4 +1,5 @@
-//! Asks a server. In: a URL. Out: what it answers, within a time and a size. For the kubelet also TLS and the pod's own token.
+//! An HTTP client. In: a URL. Out: the server's answer, within a limit of time and of size. For the kubelet it also speaks TLS and shows
+//! the pod's own token.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -23,45 +24,45 @@ use tokio_rustls::TlsConnector;
 
 /// The largest answer: a kubelet's list of 500 pods has some 10 MiB.
 const MOST: usize = 16 << 20;
-/// The time for all of it.
+/// The time limit for connecting, sending and the whole answer.
 const WITHIN: Duration = Duration::from_secs(10);
-/// Where a pod has its token, and the authority of its cluster.
+/// The folder where a pod has its token, and the certificate of its cluster's authority.
 const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// Whom a client believes, and what it shows of itself.
+/// Which servers a client trusts, and the token that it shows them.
 #[derive(Clone, Debug, Default)]
 pub struct Trust {
-    /// The file with the authorities. The cluster's own by default.
+    /// The file with the certificates of authorities. By default that of the cluster.
     pub authority: Option<PathBuf>,
-    /// Whether the certificate is not checked, as most kubelets have one that nobody has signed.
+    /// Whether the certificate is left unchecked. Most kubelets have one that nobody has signed.
     pub unverified: bool,
-    /// The file with a token, if one is shown: over TLS, or to this machine.
+    /// The file with a token, if there is one. It is shown only over TLS, or to this machine.
     pub token: Option<PathBuf>,
 }
 
 impl Trust {
-    /// That of a pod: it shows its token, if it has one.
+    /// As a pod: it shows its token, if it has one.
     pub fn of_pod(authority: Option<PathBuf>, unverified: bool) -> Trust {
         let token = Path::new(ACCOUNT).join("token");
         Trust { authority, unverified, token: token.exists().then_some(token) }
     }
 }
 
-/// A runtime for one question.
+/// A runtime on the calling thread, for requests.
 pub fn runtime() -> Result<tokio::runtime::Runtime, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(|error| format!("starting a runtime: {error}"))
 }
 
-/// What is sent to a server: its type, and the bytes.
+/// The body of a request: its content type, and its bytes.
 pub type HttpBody = (&'static str, Bytes);
 
-/// What the server answers. The error names the URL, and what was wanted.
+/// The server's answer to a GET. The error names the URL, and what was wanted.
 pub async fn fetch(url: &str, trust: &Trust) -> Result<Bytes, String> {
     within(url, trust, None).await
 }
 
-/// What the server answers to this.
+/// The server's answer to a POST of this body.
 #[cfg(feature = "otlp")]
 pub async fn post(url: &str, sent: HttpBody) -> Result<Bytes, String> {
     within(url, &Trust::default(), Some(sent)).await
@@ -78,15 +79,15 @@ async fn within(url: &str, trust: &Trust, sent: Option<HttpBody>) -> Result<Byte
 /// How many servers are asked at a time.
 const AT_ONCE: usize = 16;
 
-/// The answers of many servers, in the order of their URLs. Some are asked at a time, so that one that does not answer keeps few others
-/// waiting. The error is that of the start.
+/// The answers of many servers, in the order of their URLs. Several are asked at a time, so that one that does not answer delays few
+/// others. The outer error is that of starting the runtime.
 pub fn fetch_all(urls: &[String], trust: &Trust) -> Result<Vec<Result<Bytes, String>>, String> {
     runtime()?.block_on(async {
         let room = Arc::new(Semaphore::new(AT_ONCE));
         let ask = |url: &String| {
             let (url, trust, room) = (url.clone(), trust.clone(), room.clone());
             tokio::spawn(async move {
-                // Closed never.
+                // The semaphore is never closed.
                 let _permit = room.acquire().await;
                 fetch(&url, &trust).await
             })
@@ -128,7 +129,8 @@ async fn ask(url: &str, trust: &Trust, sent: Option<HttpBody>) -> Result<Bytes, 
     }
 }
 
-/// The URL with an address of version 6 in brackets, as it has to be: a pod's manifest cannot put them there. Its last colon is the port's.
+/// The URL with brackets around an address of version 6, which URLs require. The manifest of a pod cannot add them. The last colon is that
+/// of the port.
 pub(crate) fn bracketed(url: &str) -> String {
     let bracket = || {
         let (scheme, rest) = url.split_once("://")?;
@@ -140,7 +142,7 @@ pub(crate) fn bracketed(url: &str) -> String {
     bracket().unwrap_or_else(|| url.to_string())
 }
 
-/// Whether a host is this machine: what is sent to it goes over no wire.
+/// Whether a host is this machine, so that nothing goes over a wire.
 fn is_this_machine(host: &str) -> bool {
     let host = host.trim_start_matches('[').trim_end_matches(']');
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
@@ -154,10 +156,10 @@ fn request(uri: &Uri, trust: &Trust, sent: Option<HttpBody>) -> Result<Request<F
         Some((kind, _)) => Request::post(path).header(CONTENT_TYPE, *kind),
     };
     request = request.header(HOST, authority);
-    // Whoever listens on the way could use it.
+    // Without TLS, anybody on the way could read the token and use it.
     let is_safe = uri.scheme_str() == Some("https") || uri.host().is_some_and(is_this_machine);
     if let Some(file) = trust.token.as_ref().filter(|_| is_safe) {
-        // Read each time: the kubelet renews it.
+        // Read for each request, because the kubelet renews it.
         let token = input::text(file).map_err(|error| format!("{}: {error}", file.display()))?;
         request = request.header(AUTHORIZATION, format!("Bearer {}", token.trim()));
     }
@@ -203,7 +205,7 @@ fn config(trust: &Trust) -> Result<ClientConfig, String> {
     Ok(versions.with_root_certificates(roots).with_no_client_auth())
 }
 
-/// Believes any certificate, if the user has said so. Signatures are checked all the same.
+/// Accepts any certificate, because the user asked for that. Signatures are still checked.
 #[derive(Debug)]
 struct Anybody(Arc<rustls::crypto::CryptoProvider>);
 

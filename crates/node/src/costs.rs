@@ -1,4 +1,5 @@
-//! What the agent costs. In: the kernel's clocks of this process and of its children. Out: CPU time by kind of work, which never goes back.
+//! What the agent costs. In: the kernel's CPU clocks of this process and of its children. Out: CPU time by kind of work, which never
+//! decreases.
 
 use std::time::Duration;
 
@@ -8,25 +9,25 @@ use allocanary_sys::proc::stat::time;
 use allocanary_sys::proc::{ProcStatus, Stat};
 use allocanary_sys::sys::{first_number, read_whole, usage};
 
-/// What the kernel has counted so far.
+/// The CPU times that the kernel has counted so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Clock {
-    /// Of this process, all threads.
+    /// Of this process, with all its threads.
     pub own: Duration,
-    /// Of the thread that counts and has heaps read.
+    /// Of the thread that counts processes and has heaps read.
     pub thread: Duration,
-    /// Of all children, those that have ended and the present one.
+    /// Of all children: those that have ended, and the running one.
     pub children: Duration,
 }
 
 impl Clock {
-    /// Now, if this is the present child.
+    /// The CPU times so far: of this process, its ended children, and the running child, if any.
     pub fn now(child: Option<u32>) -> Clock {
         let own = usage();
         let ended = Stat::own()
             .map_or(Duration::ZERO, |stat| time(stat.user_of_children.saturating_add(stat.system_of_children)));
         let present = child.map_or(Duration::ZERO, |pid| {
-            // Nanoseconds, where the kernel counts them.
+            // In nanoseconds, where the kernel counts them. Otherwise in ticks.
             match read_whole(path(pid, ProcEntry::Schedstat)).ok().and_then(|text| first_number(&text)) {
                 Some(nanos) if nanos > 0 => Duration::from_nanos(nanos),
                 _ => Stat::of(pid).map_or(Duration::ZERO, |stat| time(stat.user.saturating_add(stat.system))),
@@ -40,7 +41,7 @@ impl Clock {
     }
 }
 
-/// The resident bytes that a status tells: 0 of a process that has ended.
+/// The resident bytes of a process. 0 if it has ended.
 pub fn resident(status: std::io::Result<ProcStatus>) -> u64 {
     status.ok().and_then(|status| status.all_resident()).unwrap_or(0)
 }
@@ -56,23 +57,23 @@ pub enum Work {
     Profile,
 }
 
-/// CPU time since the start.
+/// The CPU time since the start, by kind of work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Costs {
     at: Clock,
-    /// Of counts.
+    /// Of counting processes.
     pub counts: Duration,
-    /// Of walks.
+    /// Of reading heaps.
     pub walks: Duration,
-    /// Of profiles.
+    /// Of reading profiles.
     pub profiles: Duration,
-    /// Of everything else: pages, the kubelet, the start.
+    /// Of everything else: serving pages, asking the kubelet, and the start.
     pub rest: Duration,
 }
 
 impl Costs {
-    /// Charges what was spent since the last look: the thread's and the children's time to this kind of work, if there was one. A clock that
-    /// goes back, as that of a child that has ended may do by a tick, costs nothing.
+    /// Charges the CPU time since the last look. If `work` is given, the time of the thread and of the children counts as this work. A
+    /// clock that goes back costs nothing: that of an ended child may go back by a tick.
     pub fn look(&mut self, now: Clock, work: Option<Work>) {
         let since = |now: Duration, then: Duration| now.saturating_sub(then);
         let (own, thread) = (since(now.own, self.at.own), since(now.thread, self.at.thread));
@@ -95,12 +96,12 @@ impl Costs {
         };
     }
 
-    /// All but what profiles have cost, which have a purse of their own.
+    /// All but the cost of profiles, which have a budget of their own.
     pub fn without_profiles(&self) -> Duration {
         self.counts + self.walks + self.rest
     }
 
-    /// All of it.
+    /// The sum of all kinds of work.
     pub fn all(&self) -> Duration {
         self.without_profiles() + self.profiles
     }

@@ -1,5 +1,6 @@
-//! Where the agent's thread and the thread that serves meet. In: a report of each count, and what the kubelet says. Out: pages, each made
-//! at most once of a report, whoever asks how often. Neither thread waits for the other: a lock is held only to change a pointer.
+//! The desk, where the agent's thread and the thread that serves meet. In: a report of each count, and the kubelet's answers. Out: pages,
+//! each made at most once for a report, however often it is requested. Neither thread waits for the other: a lock is held only to change a
+//! pointer.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -12,13 +13,13 @@ use crate::metrics;
 use crate::names::PodNames;
 use crate::server::{Get, HttpPage};
 
-/// How a report becomes a page for a person.
+/// Turns a report into a page for a person.
 pub type Show = fn(&NodeReport) -> String;
 
-/// A page that was made, or why not.
+/// A page, once it was made. Or why it could not be made.
 type Made = OnceLock<Result<Bytes, String>>;
 
-/// A report, and the pages that somebody has asked for.
+/// A report, and the pages that were made of it.
 #[derive(Debug, Default)]
 pub struct PublishedReport {
     /// The report.
@@ -33,13 +34,13 @@ pub struct PublishedReport {
 }
 
 impl PublishedReport {
-    /// A report of a count at this time.
+    /// A report of the count at this time.
     pub fn new(report: NodeReport, nameless: BTreeSet<String>, counted: Instant) -> PublishedReport {
         PublishedReport { report: Arc::new(report), nameless, counted: Some(counted), ..PublishedReport::default() }
     }
 }
 
-/// The desk.
+/// What the two threads exchange.
 #[derive(Debug, Default)]
 pub struct Desk {
     shown: Mutex<Arc<PublishedReport>>,
@@ -54,49 +55,49 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Desk {
-    /// Shows a report from now on.
+    /// Publishes a report in place of the earlier one.
     pub fn show(&self, shown: PublishedReport) {
         let shown = Arc::new(shown);
-        // The earlier one, which may be large, is given up after the lock.
+        // Keeps the earlier report, which may be large, so that it is freed after the lock is released.
         let _earlier = std::mem::replace(&mut *lock(&self.shown), shown);
         #[cfg(feature = "otlp")]
         self.news.notify_one();
     }
 
-    /// What is shown.
+    /// The report that is published now.
     pub fn shown(&self) -> Arc<PublishedReport> {
         lock(&self.shown).clone()
     }
 
-    /// Puts down what the kubelet says.
+    /// Stores an answer of the kubelet for the agent's thread.
     pub fn tell(&self, told: Result<PodNames, String>) {
         *lock(&self.told) = Some(told);
     }
 
-    /// Waits until another report is shown than at the last call. For one task.
+    /// Waits until a report is published after the last call. Only one task may wait.
     #[cfg(feature = "otlp")]
     pub async fn news(&self) {
         self.news.notified().await;
     }
 
-    /// Says what was sent so far.
+    /// Stores what was sent so far for the agent's thread.
     #[cfg(feature = "otlp")]
     pub fn send(&self, sent: OtlpDelivery) {
         *lock(&self.sent) = Some(sent);
     }
 
-    /// What was sent so far; `None` if nothing is to be sent.
+    /// What was sent so far. `None` if no receiver of metrics was given.
     pub fn sent(&self) -> Option<OtlpDelivery> {
         lock(&self.sent).clone()
     }
 
-    /// Takes what the kubelet has said since it was last taken.
+    /// Takes the kubelet's last answer, if one came since the last call.
     pub fn take(&self) -> Option<Result<PodNames, String>> {
         lock(&self.told).take()
     }
 }
 
-/// The pages. One without a count for `patience` is not well, and `/healthz` says so.
+/// The pages of the agent. `/healthz` fails if the last count is older than `patience`.
 pub fn pages(desk: &Arc<Desk>, show: Show, patience: Duration) -> Vec<HttpPage> {
     let page = |path, kind, get: fn(&PublishedReport, Show) -> Result<Bytes, String>| {
         let desk = desk.clone();

@@ -1,33 +1,36 @@
-//! Which container a process is in. In: the text of `/proc/PID/cgroup`. Out: the pod's UID, the container's ID, or the name of a group
-//! that is no container's. Nothing here reads.
+//! Which container a process is in. In: the text of `/proc/PID/cgroup`. Out: the pod's UID, the container's ID, or the name of a group that
+//! is no container. Nothing here reads a file.
 //!
-//! The forms that are known, each in version 1 and 2 and below any folder (a node that is itself a container has its groups in another's):
+//! These forms are understood, each in version 1 and 2, and below any folder: a node that is itself a container has its groups in
+//! another's.
 //!
 //! - systemd's driver: `/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-podUID.slice/cri-containerd-ID.scope`, with `crio-`,
 //!   `docker-` and others in place of `cri-containerd-`; the UID has `_` in place of `-`.
 //! - the driver `cgroupfs`: `/kubepods/burstable/podUID/ID`, and `crio-ID` for CRI-O.
-//! - containerd with systemd's form below `cgroupfs`: `/system.slice/containerd.service/kubepods-burstable-podUID.slice:cri-containerd:ID`.
+//! - containerd with systemd's form of path under the driver `cgroupfs`:
+//!   `/system.slice/containerd.service/kubepods-burstable-podUID.slice:cri-containerd:ID`.
 //! - docker without pods: `/docker/ID`, `/system.slice/docker-ID.scope`.
 
-/// Where a process belongs.
+/// The pod, container or unit that a process belongs to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Membership {
-    /// The pod's UID, or the hash that the kubelet has in its place for a static pod.
+    /// The pod's UID. For a static pod, the hash that the kubelet uses instead.
     pub pod: Option<String>,
     /// The container's ID: 64 hexadecimal digits.
     pub container: Option<String>,
-    /// The name of the group, if it is no container's: a unit of systemd, or the last folder.
+    /// The name of a group that is no container: a unit of systemd, or the last folder.
     pub group: String,
-    /// The path down to the container or the unit: groups below are the container's, too. Two units may have one name.
+    /// The path down to the container or the unit. Groups below it belong to the container, too. Two units may have the same name, but not
+    /// the same path.
     pub path: String,
 }
 
 impl Membership {
-    /// From the text. Of the hierarchies the one that tells the most counts: on hybrid hosts some have the root alone.
+    /// Parses the text. The hierarchy that says the most counts: on hybrid hosts some have only the root.
     pub fn parse(listed: &str) -> Membership {
         let paths = listed.lines().filter_map(|line| line.split_once(':')?.1.split_once(':').map(|(_, path)| path));
         let rank = |place: &Membership| (place.container.is_some(), place.pod.is_some(), !place.path.is_empty());
-        // Of equals the first counts.
+        // The first of equals counts.
         let more = |best: Membership, next: Membership| if rank(&next) > rank(&best) { next } else { best };
         paths.map(Membership::of_path).reduce(more).unwrap_or_default()
     }
@@ -52,7 +55,7 @@ fn folders(path: &str) -> impl Iterator<Item = &str> {
     path.split('/').filter(|part| !matches!(*part, "" | ".." | "."))
 }
 
-/// Whose group a path is: the pod and the container, each with the place in the path where the name of its folder ends.
+/// The pod and the container that a path belongs to, each with the position in the path where the name of its folder ends.
 #[derive(Default)]
 struct Owner {
     pod: Option<(usize, String)>,
@@ -60,8 +63,8 @@ struct Owner {
 }
 
 impl Owner {
-    /// The first pod counts, and the first ID from there on: a container that may make groups can give them the names of another pod and its
-    /// container. Above a pod, and without one, the last ID counts, since a node may itself be a container.
+    /// The first pod counts, and the first ID after it: a container that may make groups can give them the names of another pod and its
+    /// container. Above a pod, or without one, the last ID counts, since a node may itself be a container.
     fn of(path: &str) -> Owner {
         let mut owner = Owner::default();
         for (end, part) in ends(path) {
@@ -80,7 +83,7 @@ impl Owner {
     }
 }
 
-/// The folders of a path, each with the place where its name ends.
+/// The folders of a path, each with the position where its name ends.
 fn ends(path: &str) -> impl Iterator<Item = (usize, &str)> {
     path.split('/').scan(0, |at, part| {
         let end = *at + part.len();
@@ -89,7 +92,7 @@ fn ends(path: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// The path down to the container or, without one, to the last unit. What a container's process makes below is the container's.
+/// The path down to the container or, without one, to the last unit. The folders below were made by processes of the container.
 fn own_path(path: &str) -> &str {
     let Owner { pod, container } = Owner::of(path);
     let unit = || {
@@ -110,12 +113,13 @@ pub fn down_to_own(listed: &str) -> String {
     listed.lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// The UID in a folder's name: `podUID`, `kubepods-burstable-podUID.slice`, and what containerd puts before a colon.
+/// The pod's UID in a folder's name. The forms are `podUID`, `kubepods-burstable-podUID.slice`, and containerd's, which goes on after a
+/// colon.
 fn pod_of(part: &str) -> Option<String> {
     let head = part.split(':').next().unwrap_or_default();
     let head = head.strip_suffix(".slice").unwrap_or(head);
     let uid = match head.rsplit_once("-pod") {
-        // A UID has `_` here, so that no `-pod` is in it.
+        // In this form the UID has `_` in place of `-`, so it contains no `-pod`.
         Some((before, uid)) if before.contains("kubepods") => uid,
         _ => head.strip_prefix("pod")?,
     };
@@ -129,8 +133,8 @@ fn pod_of(part: &str) -> Option<String> {
     (is_uid || is_hash).then(|| uid.to_ascii_lowercase())
 }
 
-/// The container's ID in a folder's name: the last piece between `-`, `:` and the suffix `.scope`, if it has 64 hexadecimal digits.
-/// `crio-conmon-ID` is the monitor of the container and not the container.
+/// The container's ID in a folder's name: the last piece after `-` or `:`, without the suffix `.scope`, if it has 64 hexadecimal digits.
+/// `crio-conmon-ID` is the container's monitor, not the container.
 fn id_of(part: &str) -> Option<String> {
     let part = part.strip_suffix(".scope").unwrap_or(part);
     let (before, id) = part.rfind(['-', ':']).map_or(("", part), |at| (&part[..at], &part[at + 1..]));
@@ -138,10 +142,10 @@ fn id_of(part: &str) -> Option<String> {
     (is_id && !before.contains("conmon")).then(|| id.to_ascii_lowercase())
 }
 
-/// The text with paths that lead up and out of the reader's own name space replaced by the host's, as far as they are known: a name of
-/// systemd's tells the folders above it, and the folders of `cgroupfs` are always the same.
+/// Rewrites paths that lead up and out of the reader's own name space to the host's paths, as far as they follow from the name. A name of
+/// systemd contains the folders above it, and the folders of `cgroupfs` are always the same.
 ///
-/// There are three candidates for a pod of `cgroupfs`; `exists` says which of them is there.
+/// A pod of `cgroupfs` may be in one of three folders. `exists` says which path is there.
 pub fn from_the_root(listed: &str, exists: impl Fn(&str) -> bool) -> String {
     let line = |line: &str| {
         let Some((head, path)) = line.match_indices(':').nth(1).map(|(at, _)| line.split_at(at + 1)) else {
@@ -158,7 +162,7 @@ pub fn from_the_root(listed: &str, exists: impl Fn(&str) -> bool) -> String {
     listed.lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// The folders that may be above one.
+/// The folders that may be above this one.
 fn above(name: &str) -> Vec<String> {
     match name.strip_suffix(".slice") {
         Some(slice) => {

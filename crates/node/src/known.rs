@@ -1,4 +1,4 @@
-//! The processes that the agent knows, and what it knows of each. In: what is counted, and what was seen. Out: rows, a container each.
+//! The processes that the agent knows, and what it knows of each. In: counts and readings. Out: rows, one for each container.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -15,58 +15,58 @@ use crate::schedule::ReadCandidate;
 use crate::stat::{MemoryStatus, ProcessKey};
 use crate::world::Charged;
 
-/// A process.
+/// All that is known of one process.
 #[derive(Clone, Debug, Default)]
 pub struct ProcessRecord {
     /// Its name.
     pub name: String,
-    /// What is resident.
+    /// Its memory, as the kernel counts it.
     pub status: MemoryStatus,
-    /// Where it belongs.
+    /// The container or unit that it belongs to.
     pub place: Membership,
     /// Its groups, as the kernel lists them.
     pub listed: String,
-    /// Its number.
+    /// Its PID.
     pub pid: u32,
     /// When it was started, in milliseconds since 1970.
     pub started: u64,
     /// CPU time of it and of its children that have ended, in milliseconds.
     pub cpu: u64,
-    /// Whether its memory may be read, once that was tried.
+    /// Whether the agent may read its memory. `None` until that was tried.
     pub may_read: Option<bool>,
-    /// Whether two counts have seen it, or it is older than the agent: what ends at once is not read.
+    /// Whether two counts have seen it, or it is older than the agent. Only such processes are read, because others may end at once.
     pub has_stayed: bool,
-    /// Its allocators, once they were looked for.
+    /// Its allocators. `None` until its first reading.
     pub identity: Option<ProcessIdentity>,
     /// What its allocators count. `None` if they did not answer at the last count.
     pub counters: Option<Vec<AllocatorCounters>>,
-    /// Whether the question for its counters took too long: they are not asked again before its next reading.
+    /// Whether its counters took too long to read. They are not read again before its next reading.
     pub is_stuck: bool,
     /// Its heap and when it was read, in milliseconds since 1970.
     pub heap: Option<(u64, HeapState)>,
-    /// When it was last tried, since the agent's start.
+    /// When it was last read or could not be read, since the agent's start.
     pub tried: Option<Duration>,
-    /// The CPU time that its last reading has cost.
+    /// The CPU time of its last reading.
     pub cost: Option<Duration>,
-    /// How often that has failed in a row.
+    /// How many readings in a row have failed.
     pub failures: u32,
-    /// What went wrong when it was last tried; empty if nothing did.
+    /// The problem of its last reading. Empty if it had none.
     pub problem: String,
 }
 
-/// Of less anonymous memory it is not said that it was not read.
+/// A process with less anonymous memory than this many bytes does not count as unread.
 const FEW: u64 = 1 << 20;
-/// An allocator with less than one in this many of a container's anonymous bytes is not named.
+/// An allocator with less than this fraction (one in 20) of a container's anonymous bytes is not named.
 const SMALL: u64 = 20;
 /// The name of an allocator that is not known.
 const UNKNOWN: &str = "unknown";
-/// The name of the group that has no name.
+/// The name of the group without a name.
 const ROOT: &str = "(no group)";
 /// The remedy that gives free pages back.
 const GIVE_BACK: &str = "give-back";
 
 impl ProcessRecord {
-    /// Its resident bytes now, by part: of its last reading, or what the kernel counts.
+    /// Its resident bytes now, by part. The parts are those of its last reading. Without one, the kernel's counts are used.
     pub fn parts(&self) -> Parts {
         let parts = match &self.heap {
             Some((_, heap)) => heap.parts,
@@ -80,7 +80,7 @@ impl ProcessRecord {
         allocanary_rows::fleet::now(parts, self.status.resident)
     }
 
-    /// How much its reading is needed.
+    /// What decides how soon its heap is read.
     pub fn waiting(&self, now: Duration) -> ReadCandidate {
         let read = self.heap.as_ref().map_or(0, |(_, heap)| heap.parts.sum());
         ReadCandidate {
@@ -100,7 +100,7 @@ impl ProcessRecord {
         self.identity.as_ref().is_some_and(|identity| !identity.places.is_empty())
     }
 
-    /// What remedies would give at most: as they were at its reading, and not more than there is now.
+    /// The most that each remedy would give back: as at its last reading, but no more than the process has now.
     fn bounds(&self) -> Vec<Bound> {
         let Some((_, heap)) = &self.heap else { return Vec::new() };
         let kept = self.parts().of(Part::FreePages);
@@ -116,7 +116,7 @@ impl ProcessRecord {
     }
 }
 
-/// The rows of all processes. `groups` is asked once for each container.
+/// The rows of all processes, one for each container or unit.
 pub fn rows(
     known: &BTreeMap<ProcessKey, ProcessRecord>,
     names: &PodNames,
@@ -130,8 +130,8 @@ pub fn rows(
     let mut labels: BTreeSet<[String; 3]> = BTreeSet::new();
     for (place, all) in by_place {
         let mut row = row(place, &all, names, groups.get(place).copied().unwrap_or_default());
-        // Two series may not have the same labels. A kubelet that lies, two units of one name, two long names that are cut, or a pod that
-        // is replaced by one of its name would make some: the path tells them apart.
+        // Two series must not have the same labels. A kubelet that lies, two units of one name, two long names that are cut, or a pod that
+        // was replaced by one of the same name would cause that. The path makes the labels different.
         if !labels.insert(labels_of(&row)) {
             for name in names_apart(&row.container, &place.path) {
                 row.container = name;
@@ -150,8 +150,8 @@ fn labels_of(row: &ContainerState) -> [String; 3] {
     [&row.namespace, &row.pod, &row.container].map(|name| plain(name))
 }
 
-/// Names for a container whose own name another row has, without an end: with its path, or with a number that follows from the path, so that
-/// a container keeps its name at the next count.
+/// An endless list of names for a container whose name another row has: first the name with its path, then with numbers. The numbers follow
+/// from the path, so that a container keeps its name at the next count.
 fn names_apart(name: &str, path: &str) -> impl Iterator<Item = String> + use<> {
     let (name, path) = (name.to_string(), path.to_string());
     let with_path = Some(format!(" ({path})")).filter(|path| name.chars().count() + path.chars().count() <= LONGEST);
@@ -177,7 +177,7 @@ fn row(place: &Membership, all: &[&ProcessRecord], names: &PodNames, charged: Ch
     all.iter().for_each(|one| row.parts += one.parts());
     allocators(&mut row, all);
     row.arenas = all.iter().filter_map(|one| arenas(one)).max();
-    // A sum over some of them would go up and down with who answers.
+    // If some did not answer, the sum would go up and down with those that did.
     if all.iter().filter(|one| one.has_counters()).all(|one| one.counters.is_some()) {
         let sum = |of: fn(&AllocatorCounters) -> Option<u64>| {
             let all = all.iter().filter_map(|one| one.counters.as_ref()).flatten();
@@ -196,7 +196,7 @@ fn row(place: &Membership, all: &[&ProcessRecord], names: &PodNames, charged: Ch
     row
 }
 
-/// When the oldest reading was made, of the processes that have a part of the memory that counts. `None` if one of these was never read.
+/// The time of the oldest reading of the processes with a larger part of the memory. `None` if one of these was never read.
 fn read(all: &[&ProcessRecord]) -> Option<u64> {
     let whole = all.iter().fold(0_u64, |sum, one| sum.saturating_add(one.status.anonymous));
     let counts = |one: &&&ProcessRecord| one.status.anonymous.saturating_mul(SMALL) >= whole.max(1);
@@ -205,7 +205,7 @@ fn read(all: &[&ProcessRecord]) -> Option<u64> {
     times?.into_iter().min()
 }
 
-/// Arenas in use: as the allocator counts them, or else as they were met in a walk.
+/// Arenas in use, as the allocator counts them. Without its count, those that a walk has found.
 fn arenas(one: &ProcessRecord) -> Option<u64> {
     let own = one.allocator();
     let counted = one.counters.iter().flatten();
@@ -214,7 +214,7 @@ fn arenas(one: &ProcessRecord) -> Option<u64> {
     counted.map(|counters| counters.arenas).max().or(walked).filter(|count| *count > 0)
 }
 
-/// The names of the group.
+/// Fills in the names of a container or unit.
 fn name(row: &mut ContainerState, place: &Membership, names: &PodNames) {
     let short = |id: &str| id.chars().take(12).collect::<String>();
     row.container = match &place.container {
@@ -231,7 +231,7 @@ fn name(row: &mut ContainerState, place: &Membership, names: &PodNames) {
     }
 }
 
-/// The allocators of the processes, and the version and settings of the one with the most memory.
+/// Fills in the allocators of the processes, and the version and settings of the process with the most memory.
 fn allocators(row: &mut ContainerState, all: &[&ProcessRecord]) {
     let mut bytes: BTreeMap<&str, u64> = BTreeMap::new();
     for one in all {
@@ -241,7 +241,7 @@ fn allocators(row: &mut ContainerState, all: &[&ProcessRecord]) {
     let whole = bytes.values().fold(0_u64, |sum, own| sum.saturating_add(*own));
     let named: Vec<&str> =
         bytes.iter().filter(|(_, own)| own.saturating_mul(SMALL) >= whole.max(1)).map(|(name, _)| *name).collect();
-    // One that was not read yet makes no series of its own beside those that are known.
+    // A process that was not read yet does not add `unknown` to the allocators that are known.
     let known: Vec<&str> = named.iter().copied().filter(|name| *name != UNKNOWN).collect();
     let named = if known.is_empty() { named } else { known };
     row.allocator = if named.is_empty() { UNKNOWN.into() } else { named.join("+") };
@@ -250,11 +250,11 @@ fn allocators(row: &mut ContainerState, all: &[&ProcessRecord]) {
         (row.version, row.settings) = (identity.version.clone(), identity.settings.clone());
     }
     let follows = all.iter().filter_map(|one| one.identity.as_ref()).map(|identity| identity.follows);
-    // One that follows the host is to be seen among others.
+    // One process that follows the host decides, so that it is visible.
     row.follows = follows.min().unwrap_or(Follows::Unknown);
 }
 
-/// The remedies of all processes, those with the most bytes first.
+/// The bounds of each remedy, summed over the processes. Those with the most bytes come first.
 fn bounds(all: &[&ProcessRecord]) -> Vec<Bound> {
     let mut sums: BTreeMap<&str, (u64, bool)> = BTreeMap::new();
     let own: Vec<Bound> = all.iter().flat_map(|one| one.bounds()).collect();

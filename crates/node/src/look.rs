@@ -1,5 +1,6 @@
-//! What the agent has a child do, which reads processes within limits: a process may hold anything, and may keep whoever reads it waiting.
-//! In: a process and its quota. Out: its allocator, and its heap by part. Or: processes, and where their counters are. Out: what they count.
+//! What the agent's child does. It reads processes within limits, because a process may hold anything, and may keep its reader waiting. In:
+//! a process and its quota. Out: its allocator, and its heap by part. Or in: processes, and the addresses of their counters. Out: the
+//! counts.
 
 use std::time::{Duration, Instant};
 
@@ -20,46 +21,47 @@ use serde::{Deserialize, Serialize};
 
 use crate::world::Quota;
 
-/// What the child is asked.
+/// A request to the child: read this process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LookRequest {
     /// The process.
     pub pid: u32,
-    /// The CPU quota of its container, if that is known: the agent's view of control groups may be the only one.
+    /// The CPU quota of its container, if it is known. The child may not see the control groups that the agent sees.
     pub quota: Option<Quota>,
-    /// The time for it.
+    /// The time limit of the reading.
     pub time: Duration,
-    /// Whether it is looked for a profile.
+    /// Whether to look whether it has a profile.
     pub profile: bool,
 }
 
-/// What the child answers.
+/// The child's answer to a [`LookRequest`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LookReply {
     /// Its allocators.
     pub identity: ProcessIdentity,
-    /// What they count. `None` if one of them did not answer.
+    /// The counters of its allocators. `None` if one of them did not answer.
     pub counters: Option<Vec<AllocatorCounters>>,
     /// Its heap, if it could be read.
     pub heap: Option<HeapState>,
-    /// Why it could not; empty if it could.
+    /// Why the heap could not be read. Empty if it could.
     pub problem: String,
 }
 
-/// What is read once of a process.
+/// The allocator of a process, its settings, and where its counters are.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProcessIdentity {
     /// Its allocator: `glibc`, `jemalloc`, `go`.
     pub allocator: String,
-    /// The version, if it tells one.
+    /// The allocator's version, if it tells one.
     pub version: String,
-    /// The settings in force: variables that are read, and what code has set; `unknown` if the process does not show its variables.
+    /// The settings in force: variables that are read, and what code has set. They contain `unknown` if the process does not show its
+    /// variables.
     pub settings: Vec<String>,
-    /// What its arenas follow.
+    /// Whether the number of arenas follows the host or the quota.
     pub follows: Follows,
     /// Where its counters are.
     pub places: Vec<CounterPlace>,
-    /// Whether it has a profile; `None` if that was not looked for, or is not known.
+    /// Whether it has a profile. `None` if nobody looked, or the answer is not known.
     pub profile: Option<bool>,
 }
 
@@ -70,9 +72,9 @@ pub struct HeapState {
     pub parts: Parts,
     /// Arenas with resident memory; `None` if its allocator has none.
     pub arenas: Option<u64>,
-    /// What remedies would give at most.
+    /// What each remedy would give back, at most.
     pub bounds: Vec<Bound>,
-    /// Why a heap is not divided; empty if all are.
+    /// Why a heap is not analysed. Empty if all are.
     pub problem: String,
 }
 
@@ -81,20 +83,20 @@ pub struct HeapState {
 pub struct CounterTarget {
     /// Its number.
     pub pid: u32,
-    /// Where its counters are. Without any the question is whether it may be read.
+    /// Where its counters are. If the list is empty, only its permission is asked for.
     pub places: Vec<CounterPlace>,
 }
 
-/// The answer.
+/// The child's answer for one [`CounterTarget`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CounterReply {
-    /// Whether its memory may be read. `None` if it has ended, or the time was over before it was its turn.
+    /// Whether its memory may be read. `None` if it has ended, or the time was over before its turn.
     pub may_read: Option<bool>,
-    /// What its allocators count. `None` if one of them did not answer.
+    /// The counters of its allocators. `None` if one of them did not answer.
     pub counters: Option<Vec<AllocatorCounters>>,
 }
 
-/// Why there is no profile of a process, a sentence.
+/// Why a process has no profile, as a sentence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NoProfile {
     /// It has none, or has ended.
@@ -103,33 +105,33 @@ pub enum NoProfile {
     Failed(String),
 }
 
-/// Who reads processes for the agent.
+/// Reads processes for the agent.
 pub trait HeapReader {
-    /// Reads one. The error is a sentence.
+    /// Reads one process. The error is a sentence.
     fn look(&mut self, wanted: &LookRequest) -> Result<LookReply, String>;
 
-    /// Reads the counters of some within a time: an answer each, in their order. The error is a sentence, after which nothing is known of
-    /// any of them.
+    /// Reads the counters of some processes, within a time limit: one answer each, in their order. The error is a sentence, and means that
+    /// there is no answer for any of them.
     fn count(&mut self, wanted: &[CounterTarget], time: Duration) -> Result<Vec<CounterReply>, String>;
 
-    /// Reads the profile of one, as pprof's readers want it.
+    /// Reads the profile of one process, in the format of pprof.
     fn profile(&mut self, pid: u32) -> Result<Vec<u8>, NoProfile>;
 
-    /// The child that reads, if there is one now: its costs are the agent's.
+    /// The PID of the child that reads, if there is one now. Its costs are the agent's.
     fn child(&self) -> Option<u32> {
         None
     }
 
-    /// Nothing is wanted for a while: what it needs for reading can go.
+    /// Called when nothing is to be read for a while. What reading needs can be given back.
     fn rest(&mut self) {}
 }
 
 /// The longest text that is kept of a process, in characters: a setting, a version, a problem.
 const LONGEST: usize = 200;
-/// The most settings that are kept of one.
+/// The most settings that are kept of one process.
 const MOST: usize = 32;
 
-/// A text of a process that is not too long.
+/// A text of a process, cut to `LONGEST` characters.
 fn cut(text: &str) -> String {
     match text.char_indices().nth(LONGEST) {
         Some((end, _)) => format!("{}...", &text[..end]),
@@ -137,7 +139,7 @@ fn cut(text: &str) -> String {
     }
 }
 
-/// The child's side of [`HeapReader::look`]. The surroundings are those that the command has read.
+/// The child's side of [`HeapReader::look`].
 pub fn look(wanted: &LookRequest, surroundings: Surroundings) -> Result<LookReply, String> {
     let until = Instant::now().checked_add(wanted.time);
     let mut process = ProcessFacts::look_at(wanted.pid, surroundings).map_err(|error| cut(&error.to_string()))?;
@@ -150,7 +152,7 @@ pub fn look(wanted: &LookRequest, surroundings: Surroundings) -> Result<LookRepl
     if wanted.quota.is_none() {
         identity.follows = Follows::Unknown;
     }
-    // Who it is stays known if its heap cannot be read.
+    // Even if its heap cannot be read, the answer says who it is.
     let (heap, problem) = match take_with(wanted.pid, ReadMode::Running, Shares::NotRead, wanted.time) {
         Ok(reading) => {
             if let Some(heap) = reading.heaps.iter().find(|heap| heap.allocator == identity.allocator) {
@@ -160,7 +162,7 @@ pub fn look(wanted: &LookRequest, surroundings: Surroundings) -> Result<LookRepl
         }
         Err(trouble) => (None, cut(&trouble.to_string())),
     };
-    // Afterwards: arenas may have begun while it was walked.
+    // After the walk, because new arenas may have begun during it.
     identity.places = counters::locate_in(wanted.pid, until).unwrap_or_default();
     let places = std::mem::take(&mut identity.places);
     let asked = CounterTarget { pid: wanted.pid, places };
@@ -173,7 +175,7 @@ pub fn look(wanted: &LookRequest, surroundings: Surroundings) -> Result<LookRepl
     Ok(LookReply { identity, counters, heap, problem })
 }
 
-/// The child's side of [`HeapReader::count`]. It ends by itself when the time is over; one that waits in the kernel is ended by its parent.
+/// The child's side of [`HeapReader::count`]. It returns when the time is over. If a read waits in the kernel, the parent ends the child.
 pub fn count(wanted: &[CounterTarget], time: Duration) -> Vec<CounterReply> {
     let start = Instant::now();
     let one = |one: &CounterTarget| if start.elapsed() < time { counted(one) } else { CounterReply::default() };
@@ -189,7 +191,7 @@ fn counted(one: &CounterTarget) -> CounterReply {
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
             CounterReply { may_read: Some(false), counters: None }
         }
-        // It has ended, or starts another program at this moment.
+        // The process has ended, or starts another program at this moment.
         Err(_) => CounterReply::default(),
     }
 }
@@ -203,7 +205,8 @@ fn identity(process: &ProcessFacts) -> ProcessIdentity {
         .collect();
     settings.extend(process.seen.code.iter().map(|(key, value)| cut(&format!("{key}={value}"))));
     settings.truncate(MOST);
-    // A program that writes its title over its environment has read its settings before: they are not known, and neither is what follows.
+    // A program that writes its title over its environment has read its settings before. They are not known, and neither is whether arenas
+    // follow the quota.
     if process.seen.overwritten {
         settings.push("unknown".into());
     }
@@ -231,7 +234,7 @@ fn name(flavour: Flavour) -> &'static str {
     }
 }
 
-/// A reading as parts and bounds.
+/// The parts and bounds of a reading.
 fn heap(reading: &Reading, remedies: &[Remedy]) -> HeapState {
     let parts = reading.parts();
     let bound = |one: &Remedy| {
@@ -243,7 +246,7 @@ fn heap(reading: &Reading, remedies: &[Remedy]) -> HeapState {
     } else {
         reading.problems.first().map_or_else(String::new, |one| cut(one))
     };
-    // Blocks with pages of their own are no arena: they have no address.
+    // The entry for blocks with pages of their own has no address, and is no arena.
     let arenas = |heap: &allocanary_heap::Heap| heap.arenas.iter().filter(|arena| arena.at != 0).count() as u64;
     let arenas = reading.heaps.iter().map(arenas).max().filter(|count| *count > 0);
     HeapState { parts, arenas, bounds: remedies.iter().filter_map(bound).collect(), problem }

@@ -1,6 +1,7 @@
-//! The report as metrics. In: a report. Out: metrics, at most [`MOST_SERIES`] series a container; and their page in Prometheus' text.
+//! The report as metrics. In: a report. Out: metrics, at most [`MOST_SERIES`] series for each container, and their page in Prometheus' text
+//! format.
 //!
-//! What is not known has no series, or is the part `unknown`: it is never 0.
+//! A value that is not known has no series, or is counted as the part `unknown`. It is never shown as 0.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,18 +18,18 @@ use prometheus_client::registry::{Registry, Unit};
 
 /// The most series of one container.
 pub const MOST_SERIES: usize = 23;
-/// The remedies of a container that have a series.
+/// The most remedies of a container that have a series.
 const REMEDIES: usize = 2;
-/// The longest value of a label that a process or a kubelet decides.
+/// The longest label value, in characters, if a process or the kubelet decides it.
 pub const LONGEST: usize = 200;
 
-/// A metric.
+/// A metric and its series.
 pub struct MetricSeries {
     /// Its name without its unit.
     pub name: &'static str,
-    /// What it says.
+    /// Its help text.
     pub help: &'static str,
-    /// What its values are in.
+    /// The unit of its values.
     pub unit: Option<Unit>,
     /// Whether it only grows while the agent runs.
     pub is_counter: bool,
@@ -36,20 +37,20 @@ pub struct MetricSeries {
     pub series: Series,
 }
 
-/// Names and values.
+/// Label names and their values.
 pub type Labels = Vec<(&'static str, String)>;
 
 /// The series of a metric: labels and value.
 pub type Series = Vec<(Labels, f64)>;
 
-/// Tells each metric that has a series, one after the other: all at once would be as large as the report.
+/// Calls `tell` with each metric that has a series, one after the other. All at once would need as much memory as the report.
 pub fn each(report: &NodeReport, tell: &mut dyn FnMut(MetricSeries) -> fmt::Result) -> fmt::Result {
     let mut told = |metric: MetricSeries| if metric.series.is_empty() { Ok(()) } else { tell(metric) };
     of_containers(&report.rows, &mut told)?;
     of_agent(report).into_iter().try_for_each(told)
 }
 
-/// The page.
+/// The page of metrics.
 pub fn page(report: Arc<NodeReport>) -> Result<String, fmt::Error> {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Snapshot(report)));
@@ -58,7 +59,7 @@ pub fn page(report: Arc<NodeReport>) -> Result<String, fmt::Error> {
     Ok(of_prometheus(&text))
 }
 
-/// OpenMetrics as Prometheus' own text, which all tools read: there a counter has its help under the name of its series.
+/// Rewrites OpenMetrics as Prometheus' own text, which all tools read. In it, the help of a counter has the name of its series.
 fn of_prometheus(text: &str) -> String {
     let counters: Vec<&str> =
         text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter")).collect();
@@ -93,7 +94,7 @@ impl Collector for Snapshot {
     }
 }
 
-/// Whose series they are.
+/// The labels of a container.
 fn labels(row: &ContainerState) -> Labels {
     vec![
         ("namespace", plain(&row.namespace)),
@@ -109,7 +110,7 @@ fn with(row: &ContainerState, more: &[(&'static str, &str)]) -> Labels {
     all
 }
 
-/// A text from outside that is harmless and not too long. The encoder takes care of quotes.
+/// A text from outside, made harmless and cut to `LONGEST` characters. The encoder escapes quotes.
 pub fn plain(text: &str) -> String {
     harmless(text).chars().take(LONGEST).collect()
 }
@@ -126,7 +127,7 @@ fn of_containers(rows: &[ContainerState], tell: &mut dyn FnMut(MetricSeries) -> 
     let bytes = || Some(Unit::Bytes);
     let each = |of: &dyn Fn(&ContainerState) -> Series| rows.iter().flat_map(of).collect::<Series>();
     let parts = each(&|row| {
-        // A part without a byte has no series, so that a shell has two of them and not ten; `unknown` is always told.
+        // A part of 0 bytes has no series, so that a shell has two of them and not ten. `unknown` always has one.
         let told = row.parts.iter().filter(|(part, bytes)| *bytes > 0 || part.key() == "unknown");
         told.map(|(part, bytes)| (with(row, &[("part", part.key())]), bytes as f64)).collect()
     });
@@ -154,7 +155,7 @@ fn of_containers(rows: &[ContainerState], tell: &mut dyn FnMut(MetricSeries) -> 
     let quota = each(&|row| one(row, row.quota_milli.map(|milli| milli as f64 / 1000.0)));
     let help = "Processors that a container may use by its quota";
     tell(gauge("allocanary_cpu_quota", help, Some(Unit::Other("cores".into())), quota))?;
-    // Counters of addresses, which overlap: each is a metric.
+    // Each of these is a metric of its own, because the address ranges that they count overlap.
     let counted = |of: fn(&ContainerState) -> Option<u64>| each(&|row| one(row, of(row).map(|bytes| bytes as f64)));
     let help = "Bytes of addresses that the allocator has from the kernel, by its own count of each minute";
     tell(gauge("allocanary_allocator_mapped", help, bytes(), counted(|row| row.mapped)))?;
@@ -187,13 +188,13 @@ fn of_agent(report: &NodeReport) -> Vec<MetricSeries> {
     };
     let single = |value: f64| -> Series { vec![(Vec::new(), value)] };
     let seconds = || Some(Unit::Seconds);
-    // Never less than before: each of the three only grows.
+    // The difference of these counters must not be negative.
     let rest = (own.cpu - own.cpu_counts - own.cpu_walks).max(0.0);
     let cpu = of("work", &[("counts", own.cpu_counts), ("walks", own.cpu_walks), ("rest", rest)]);
     let walks = of("result", &[("read", own.walks as f64), ("failed", own.failed as f64)]);
     let readable = own.processes - own.denied.min(own.processes);
     let mut processes = of("state", &[("readable", readable as f64), ("denied", own.denied as f64)]);
-    // Of those that are hidden the number is not known.
+    // The number of hidden processes is not known.
     processes.retain(|(labels, _)| own.hides_by.is_none() || labels[0].1 != "denied");
     let hidden = own.hides_by.iter().map(|by| (vec![("by", plain(by))], 1.0)).collect();
     let time = |millis: Option<u64>| millis.map_or_else(Vec::new, |millis| single(millis as f64 / 1000.0));

@@ -1,5 +1,5 @@
-//! What pods are called. In: the kubelet's `/pods`. Out: namespace, pod, container, workload and image by UID and container ID. Nothing
-//! here reads. What a kubelet says is not believed without a check: a name that can be no name of Kubernetes is refused.
+//! The names of pods. In: the kubelet's `/pods`. Out: namespace, pod, container, workload and image by UID and container ID. Nothing here
+//! reads a file. What a kubelet says is checked: a text that cannot be a name of Kubernetes is refused.
 
 use std::collections::BTreeMap;
 
@@ -13,17 +13,17 @@ pub struct PodName {
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// What it is a replica of.
+    /// The workload that it is a replica of.
     pub workload: String,
-    /// Its containers by ID: name and image.
+    /// Its containers by ID. Each has its name and its image.
     pub containers: BTreeMap<String, (String, String)>,
 }
 
-/// The pods of a node, by UID and, for static pods, by the hash that the kubelet uses in place of it.
+/// The pods of a node, by UID. Static pods also have the hash that the kubelet uses instead.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodNames {
     pods: BTreeMap<String, PodName>,
-    /// Pods whose names were refused.
+    /// How many pods have names that were refused.
     pub refused: usize,
 }
 
@@ -87,7 +87,7 @@ struct Container {
 const LONGEST: usize = 253;
 /// The label with the hash of a Deployment's template.
 const TEMPLATE: &str = "pod-template-hash";
-/// The annotation with the hash that a static pod has in its groups.
+/// The annotation with the hash that is in the names of a static pod's control groups.
 const HASH: &str = "kubernetes.io/config.hash";
 
 impl PodNames {
@@ -111,7 +111,7 @@ impl PodNames {
         Ok(names)
     }
 
-    /// The pod with a UID.
+    /// The pod with this UID or hash.
     pub fn pod(&self, uid: &str) -> Option<&PodName> {
         self.pods.get(uid)
     }
@@ -121,7 +121,7 @@ fn pod(item: Item) -> Option<PodName> {
     let Item { metadata, status } = item;
     let template = metadata.labels.as_ref().and_then(|all| all.get(TEMPLATE)).map(String::as_str);
     let owner = metadata.owner_references.iter().flatten().find(|owner| owner.controller);
-    // A static pod is owned by its node, which no two replicas share.
+    // A static pod is owned by its node. No two replicas share that, so it is no workload.
     let owner = owner.filter(|owner| owner.kind != "Node" && is_name(&owner.name));
     let workload = owner.map_or_else(String::new, |owner| of_replica(&owner.kind, &owner.name, template));
     let statuses = [status.container_statuses, status.init_container_statuses, status.ephemeral_container_statuses];
@@ -135,7 +135,7 @@ fn pod(item: Item) -> Option<PodName> {
     named.then_some(PodName { namespace: metadata.namespace, name: metadata.name, workload, containers })
 }
 
-/// Whether it can be a name: lower-case letters, digits, `-` and `.`.
+/// Whether a text can be a name: lower-case letters, digits, `-` and `.`.
 fn is_name(name: &str) -> bool {
     let may_be = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.');
     !name.is_empty() && name.len() <= LONGEST && name.bytes().all(may_be)

@@ -1,8 +1,8 @@
-//! The metrics for a receiver of OTLP. In: each report of a new count. Out: the same series as those of the page, by Protocol Buffers over
-//! HTTP, and what became of them.
+//! Sends the metrics to a receiver of OTLP. In: each report of a new count. Out: the same series as on the page, by Protocol Buffers over
+//! HTTP, and how many of them the receiver took.
 //!
-//! It runs on the thread that serves. A receiver that is away or slow costs this task its time, and nobody else: what was not taken is
-//! counted and not sent again, since the next count tells what is there then.
+//! The sender runs on the thread that serves. A receiver that is away or slow delays only this task. Points that were not taken are
+//! counted, and not sent again, since the next count replaces them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,19 +23,19 @@ use crate::client::{bracketed, post};
 use crate::desk::Desk;
 use crate::metrics::{self, Labels, plain};
 
-/// The type of what is sent.
+/// The content type of a request.
 const KIND: &str = "application/x-protobuf";
-/// Where metrics go, after the path of the user's URL.
+/// The path for metrics, which is appended to the user's URL.
 const PATH: &str = "v1/metrics";
-/// The most points of a request: of a large node all at once would be megabytes.
+/// The most points in a request. All points of a large node at once would be megabytes.
 const MOST: usize = 2000;
 const NANOS: u64 = 1_000_000;
 
-/// Sends reports.
+/// Sends the metrics of reports.
 #[derive(Debug)]
 pub struct Sender {
     url: String,
-    /// Since when counters count, in nanoseconds since 1970.
+    /// When the counters started, in nanoseconds since 1970.
     since: u64,
 }
 
@@ -43,11 +43,11 @@ pub struct Sender {
 type Piece = (Bytes, u64);
 
 impl Sender {
-    /// A sender to this receiver: `http://127.0.0.1:4318`. Counters count since that time, in milliseconds since 1970.
+    /// A sender to the receiver at this URL: `http://127.0.0.1:4318`. `since` is when the counters started, in milliseconds since 1970.
     pub fn new(url: &str, since: u64) -> Result<Sender, String> {
         let url = bracketed(url);
         let uri: Result<Uri, _> = url.parse();
-        // It stands in the report's problems, which anyone may read who scrapes.
+        // The URL would be in the report's problems, which anyone who scrapes may read.
         if uri.as_ref().is_ok_and(|uri| uri.authority().is_some_and(|authority| authority.as_str().contains('@'))) {
             return Err("--otlp: wanted http://HOST:PORT, found a user or a password in it, which are not sent".into());
         }
@@ -67,7 +67,7 @@ impl Sender {
             desk.send(sent.clone());
             desk.news().await;
             let shown = desk.shown();
-            // Between two counts there are reports that have read more heaps.
+            // Between two counts, a report may only have more heaps.
             if shown.report.taken == last {
                 continue;
             }
@@ -81,7 +81,7 @@ impl Sender {
         }
     }
 
-    /// Sends some. After one that does not arrive the others are not tried.
+    /// Sends the requests of a report. After one that does not arrive, the others are not tried.
     async fn send_all(&self, pieces: Vec<Piece>, sent: &mut OtlpDelivery) {
         sent.problem.clear();
         let mut is_lost = false;
@@ -108,7 +108,7 @@ impl Sender {
         }
     }
 
-    /// The requests of a report.
+    /// The requests of a report, each with at most `MOST` points.
     fn pieces(&self, report: &NodeReport) -> Result<Vec<Piece>, fmt::Error> {
         let mut pieces = Vec::new();
         let (mut piece, mut points) = (Vec::new(), 0);
@@ -190,7 +190,7 @@ fn key_of(label: &str) -> &str {
     }
 }
 
-/// The unit as OpenTelemetry writes it. Who makes Prometheus' series of it appends the same word as our page has.
+/// The unit as OpenTelemetry writes it. A receiver that makes Prometheus' series of it appends the same word as our page.
 fn unit_of(unit: &str) -> &str {
     match unit {
         "bytes" => "By",
@@ -199,7 +199,7 @@ fn unit_of(unit: &str) -> &str {
     }
 }
 
-/// How many points an answer refuses, and why. A warning refuses none.
+/// How many points the receiver refused, and why. A warning refuses none.
 fn refused(answer: &[u8]) -> Result<(u64, String), String> {
     let answer = ExportMetricsServiceResponse::decode(answer).map_err(|error| {
         format!("wanted the answer of a receiver of OTLP, found something else ({error}): is it the port for OTLP over HTTP?")

@@ -1,7 +1,8 @@
-//! Profiles of processes, passed on. In: a request. Out: what the child reads, for pprof and its like; or why not.
+//! Profiles of processes for whoever requests them. In: a request. Out: the profile that the child reads, in the format of pprof, or why
+//! there is none.
 //!
-//! The thread that serves says which process is meant, by the last report. The agent's thread has it read, between two steps. One request
-//! waits at a time, and none longer than a connection may last.
+//! The thread that serves finds the process in the last report. The agent's thread has the profile read, between two steps. Only one
+//! request waits at a time, and no longer than a connection may last.
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -18,30 +19,30 @@ use crate::look::NoProfile;
 use crate::metrics::plain;
 use crate::server::{Get, HttpPage, Later, PageRefusal, WITHIN};
 
-/// What is left of a connection's time to say that it was too short.
+/// The part of a connection's time that is kept to answer that the time was too short.
 const SPARE: Duration = Duration::from_millis(500);
-/// What a request may say.
+/// The error text for a bad request.
 const WANTED: &str = "wanted ?pid=N, or one or more of ?namespace=, &pod= and &container=; /debug/pprof/ lists the processes that have a profile";
 
 type Answer = Result<Bytes, PageRefusal>;
 
-/// A request that waits. While it is there, others are refused.
+/// A request that waits. Until it is answered, others are refused.
 pub struct ProfileRequest {
     /// The process.
     pub pid: u32,
-    /// Whether it was found by the names of its container, at the last count.
+    /// Whether the request gave the names of its container. The PID is then that of the last count.
     pub is_named: bool,
     tell: oneshot::Sender<Answer>,
     _turn: OwnedSemaphorePermit,
 }
 
 impl ProfileRequest {
-    /// Whether nobody waits for it any more.
+    /// Whether the client has gone.
     pub fn is_given_up(&self) -> bool {
         self.tell.is_closed()
     }
 
-    /// Answers with what was read; or with how long nothing will be, since too much was spent.
+    /// Answers with the profile, or why there is none. The outer error is how long to wait, because profiles have cost too much.
     pub fn answer(self, read: Result<Result<Vec<u8>, NoProfile>, Duration>) {
         let answer = match read {
             Ok(Ok(profile)) => Ok(profile.into()),
@@ -52,7 +53,7 @@ impl ProfileRequest {
                 refuse(StatusCode::TOO_MANY_REQUESTS, format!("{why} {} s", wait.as_secs() + 1))
             }
         };
-        // Whoever asked may have gone.
+        // The client may have gone.
         let _ = self.tell.send(answer);
     }
 }
@@ -91,7 +92,7 @@ async fn ask((pid, is_named): (u32, bool), queue: &Sender<ProfileRequest>, turns
     }
 }
 
-/// The process that a query means, and whether it says so by names.
+/// The process that a query means, and whether the query gave names.
 fn pid(query: &str, report: &NodeReport) -> Result<(u32, bool), PageRefusal> {
     let bad = |why: String| PageRefusal { status: StatusCode::BAD_REQUEST, why };
     let mut wanted: [Option<String>; 4] = Default::default();
@@ -146,7 +147,7 @@ fn of_rows(rows: &[&ContainerState]) -> Result<u32, PageRefusal> {
     }
 }
 
-/// The processes that have a profile, a line each.
+/// The list of processes that have a profile, one on each line.
 fn list(report: &NodeReport) -> String {
     let line = |row: &ContainerState, pid: &u32| {
         let names = [&row.namespace, &row.pod, &row.container].map(|name| plain(name));

@@ -1,7 +1,7 @@
-//! Runs the agent. In: options, and who reads processes. Out: pages that are served until the process ends.
+//! Runs the agent. In: options, and a reader of heaps. Out: pages that are served until the process ends.
 //!
-//! Two threads: this one has all that is known, counts, and has heaps read; the other one serves, and asks the kubelet. They meet at the
-//! `Desk`.
+//! There are two threads. This one keeps all that is known, counts, and has heaps read. The other one serves, and asks the kubelet. They
+//! exchange data at the `Desk`.
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -29,33 +29,34 @@ use crate::world::{HostKernel, World};
 pub use crate::desk::Show;
 pub use allocanary_server::listen;
 
-/// What the user says.
+/// The options of the agent.
 #[derive(Clone, Debug)]
 pub struct AgentOptions {
     /// The name of the node.
     pub node: String,
     /// How often all processes are counted.
     pub every: Duration,
-    /// The part of a core that may be used: 0.01.
+    /// The part of a core that the agent may use: 0.01.
     pub share: f64,
-    /// Whether profiles of processes are passed on to whoever asks for them.
+    /// Whether anybody may request profiles of processes.
     pub profiles: bool,
-    /// The URL of a receiver of OTLP, if metrics are sent to one: `http://127.0.0.1:4318`.
+    /// The URL of a receiver of OTLP, if one was given: `http://127.0.0.1:4318`.
     pub otlp: Option<String>,
-    /// The kubelet's URL, if it is asked for names: `https://10.0.0.1:10250/pods`.
+    /// The kubelet's URL, if the kubelet is asked for names: `https://10.0.0.1:10250/pods`.
     pub kubelet: Option<(String, Trust)>,
 }
 
-/// With nothing to read for so long the child ends, and its memory is given back.
+/// If nothing is read for so long, the child ends and its memory is given back.
 const REST: Duration = Duration::from_secs(5);
-/// What walks have found since a count is shown after so long, since a new report costs CPU time with each process of the node.
+/// A report with newly read heaps is published at most this often between counts, since a new report costs CPU time for each process of the
+/// node.
 const SHOW: Duration = Duration::from_secs(15);
 /// A profile that could not be read is not tried again within this time.
 const NOT_AGAIN: Duration = Duration::from_secs(300);
-/// Without a count for so long, or for ten times the usual time, the agent is not well.
+/// The agent is not healthy if the last count is older than this, or than ten times the usual interval.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// The machine.
+/// The machine on which the agent runs.
 pub fn host() -> Machine {
     let this = allocanary_sys::host::Host::this();
     Machine { cores: this.cores, thp: this.thp, page: this.page_bytes, arch: std::env::consts::ARCH.into() }
@@ -67,9 +68,9 @@ struct Runner<'a, W> {
     look: &'a mut dyn HeapReader,
     costs: Costs,
     begun: Instant,
-    /// When all were last counted.
+    /// When all processes were last counted.
     counted: Instant,
-    /// Processes whose profile could not be read, when that was tried, and why.
+    /// Processes whose profile could not be read: PID, when that was tried, and why.
     failed: Vec<(u32, Instant, String)>,
 }
 
@@ -92,7 +93,7 @@ impl<'a, W: World> Runner<'a, W> {
         self.charge(Some(Work::Count));
     }
 
-    /// Reads the process at a place of the list, if it is still there.
+    /// Reads the process at this position of the list, if it is still there.
     fn read(&mut self, at: usize) {
         let Some((key, wanted)) = self.agent.wanted(at) else { return };
         self.charge(None);
@@ -103,7 +104,7 @@ impl<'a, W: World> Runner<'a, W> {
         self.agent.paid(key, self.costs.walks - before);
     }
 
-    /// Reads a profile for whoever asks, if that is still wanted.
+    /// Reads the profile for a request, unless the client has gone.
     fn profile(&mut self, asked: ProfileRequest) {
         if asked.is_given_up() {
             return;
@@ -115,7 +116,7 @@ impl<'a, W: World> Runner<'a, W> {
         self.charge(Some(Work::Profile));
     }
 
-    /// One that keeps the child waiting costs a child each time: it is not asked again at once.
+    /// Remembers failures: a process that keeps the child waiting costs a child each time, so it is not tried again at once.
     fn read_profile(&mut self, pid: u32, is_named: bool) -> Result<Vec<u8>, NoProfile> {
         self.failed.retain(|(_, at, _)| at.elapsed() < NOT_AGAIN);
         if let Some((_, at, why)) = self.failed.iter().find(|(failed, ..)| *failed == pid) {
@@ -172,7 +173,7 @@ fn once_in<W: World>(world: W, options: &AgentOptions, look: &mut dyn HeapReader
     Ok(runner.report())
 }
 
-/// Runs until the process ends. The error is that of the start.
+/// Runs until the process ends. The error is one of the start.
 pub fn run(options: AgentOptions, listener: TcpListener, look: &mut dyn HeapReader, show: Show) -> Result<(), String> {
     run_in(HostKernel::new(), options, listener, look, show)
 }
@@ -187,7 +188,7 @@ fn run_in<W: World>(
     #[cfg(feature = "otlp")]
     let since = world.time();
     let mut runner = Runner::new(world, &options, look);
-    // Who asks first gets rows, too.
+    // The first count comes before the server, so that the first request also gets rows.
     runner.count();
     let desk = Arc::new(Desk::default());
     #[cfg(feature = "otlp")]
@@ -196,7 +197,8 @@ fn run_in<W: World>(
     let runtime = runtime()?;
     let (queue, asks) = channel();
     let asked = desk.clone();
-    // It goes on as long as this function: without `--profiles` nobody asks, and the agent waits for it all the same.
+    // This sender keeps the channel open as long as this function runs. Without `--profiles` nobody sends, and the agent waits for requests
+    // all the same.
     let asking = queue.clone();
     let server = thread::Builder::new().name("http".into()).spawn(move || {
         runtime.block_on(async {
@@ -229,11 +231,11 @@ fn show_now<W: World>(runner: &mut Runner<W>, desk: &Desk) {
     desk.show(PublishedReport::new(report, runner.agent.nameless(), runner.counted));
 }
 
-/// The loop: it ends never.
+/// The loop, which never ends.
 fn work<W: World>(runner: &mut Runner<W>, desk: &Desk, asks: &Receiver<ProfileRequest>) {
     let (mut busy, mut shown, mut is_old) = (Instant::now(), Some(Instant::now()), false);
     loop {
-        // One at a time: a person waits for it.
+        // One request at a time, before other work, because a person waits for it.
         if let Ok(asked) = asks.try_recv() {
             runner.profile(asked);
             busy = Instant::now();
@@ -269,7 +271,7 @@ fn work<W: World>(runner: &mut Runner<W>, desk: &Desk, asks: &Receiver<ProfileRe
     }
 }
 
-/// Asks the kubelet for names. One that is away, slow or lies is asked again later, and the names that are known stay.
+/// Asks the kubelet for names, again and again. If it is away, slow or lies, it is asked again later, and the names that are known stay.
 async fn ask_names(url: String, trust: Trust, desk: Arc<Desk>) {
     let begun = Instant::now();
     let mut asking = ChildRequest::default();

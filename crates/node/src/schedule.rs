@@ -1,41 +1,42 @@
-//! What is done next. In: a clock, what the agent has spent, and which processes wait. Out: a step. Nothing here reads a clock.
+//! Decides what the agent does next. In: a clock, what the agent has spent, and which processes wait. Out: a step. Nothing here reads a
+//! clock.
 //!
-//! The agent may use a share of one core. What it saves it may spend later, up to ten minutes' worth; what it has spent too much it earns
-//! back before it walks again. Counting all processes each minute is not optional and is paid from the same purse.
+//! The agent may use a share of one core. It may save CPU time for later, up to ten minutes' worth. If it has spent too much, it earns that
+//! back before it reads the next heap. Counting all processes each minute always happens, and is paid from the same budget.
 
 use std::time::Duration;
 
-/// The purse.
+/// The CPU time that may be spent.
 #[derive(Clone, Copy, Debug)]
 pub struct CpuBudget {
     /// The share of a core: 0.01.
     share: f64,
-    /// When it was last looked at, since the start.
+    /// The time of the last look, since the start.
     at: Duration,
-    /// What was spent by then.
+    /// The CPU time that was spent until then.
     spent: Duration,
-    /// Seconds of CPU time that may be spent; less than nothing is a debt.
+    /// Seconds of CPU time that may be spent. A negative number is a debt.
     saved: f64,
 }
 
-/// What may be spent on profiles before anything was earned, in seconds' worth of the share: a person waits for the first one.
+/// What may be spent on profiles before anything was earned, in seconds of the share. A person waits for the first profile.
 const LOAN: f64 = 120.0;
-/// The most that it saves, in seconds' worth of its share.
+/// The most that a budget saves, in seconds of its share.
 const MOST: f64 = 600.0;
 
 impl CpuBudget {
-    /// An empty purse for a share of a core.
+    /// An empty budget. `share` is the share of a core that it earns.
     pub fn new(share: f64) -> CpuBudget {
         CpuBudget { share, at: Duration::ZERO, spent: Duration::ZERO, saved: 0.0 }
     }
 
-    /// A purse with a loan.
+    /// A budget that starts with `LOAN`.
     pub fn with_loan(share: f64) -> CpuBudget {
         CpuBudget { saved: share * LOAN, ..CpuBudget::new(share) }
     }
 
-    /// Earns for the time since the last look, and pays for what was spent in it. Both are since the start. A clock or a counter that
-    /// goes back earns and costs nothing.
+    /// Earns for the time since the last look, and pays for the CPU time spent in it. `at` and `spent` both count from the start. A clock
+    /// or counter that goes back earns and costs nothing.
     pub fn look(&mut self, at: Duration, spent: Duration) {
         let earned = at.saturating_sub(self.at).as_secs_f64() * self.share;
         let cost = spent.saturating_sub(self.spent).as_secs_f64();
@@ -44,13 +45,13 @@ impl CpuBudget {
         self.spent = self.spent.max(spent);
     }
 
-    /// How long it takes until so much may be spent; zero if it may be spent now. More than the purse ever has waits for a full purse, and is
-    /// earned back afterwards.
+    /// How long to wait until `cost` may be spent. Zero if it may be spent now. A cost larger than a full budget waits until the budget is
+    /// full, and the rest is earned back afterwards.
     pub fn wait(&self, cost: Duration) -> Duration {
         let missing = cost.as_secs_f64().min(self.share * MOST) - self.saved;
         match missing {
             missing if missing < 0.0 => Duration::ZERO,
-            // A full purse.
+            // The budget is full.
             _ if self.saved > 0.0 && self.saved >= self.share * MOST => Duration::ZERO,
             _ if self.share <= 0.0 => Duration::MAX,
             missing => {
@@ -60,26 +61,27 @@ impl CpuBudget {
     }
 }
 
-/// A process that could be read.
+/// A process whose heap could be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadCandidate {
     /// Its anonymous bytes.
     pub anonymous: u64,
     /// How long ago its heap was last tried; `None` if never.
     pub age: Option<Duration>,
-    /// How often that has failed in a row.
+    /// How many readings in a row have failed.
     pub failures: u32,
-    /// What has changed since: bytes that are not known.
+    /// How many resident bytes came or went since its last reading. Nothing is known of them.
     pub changed: u64,
 }
 
 /// A heap is not read again within this time.
 const PAUSE: Duration = Duration::from_secs(300);
-/// Less anonymous memory than this is not worth a walk: a program that has just started.
+/// A process with fewer anonymous bytes is not worth a walk: it may have just started.
 const FEW: u64 = 256 << 10;
 
 impl ReadCandidate {
-    /// How much its reading is needed: bytes, and of one that was tried before bytes times seconds. `None` if not now.
+    /// How much it needs a reading, as a number to compare: bytes for a new process, bytes times seconds for one that was tried before.
+    /// `None` if it needs none now.
     fn need(&self) -> Option<f64> {
         if self.anonymous < FEW {
             return None;
@@ -93,9 +95,9 @@ impl ReadCandidate {
     }
 }
 
-/// The place of the one that is needed most. `None` if nobody waits.
+/// The position of the process that needs a reading most. `None` if no process waits.
 ///
-/// Those that were never tried and those that were take turns: on a node whose processes come and go, neither keeps the others waiting for
+/// New processes and those that were tried before take turns. On a node whose processes come and go, neither kind makes the other wait for
 /// ever.
 pub fn next(all: impl Iterator<Item = ReadCandidate>, new_first: bool) -> Option<usize> {
     let mut new: Option<(usize, f64)> = None;
@@ -111,19 +113,19 @@ pub fn next(all: impl Iterator<Item = ReadCandidate>, new_first: bool) -> Option
     best.map(|(at, _)| at)
 }
 
-/// A step.
+/// What the agent does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AgentStep {
     /// Count all processes.
     Count,
-    /// Read a process.
+    /// Read the process at this position of the list.
     Read(usize),
-    /// Wait.
+    /// Wait for so long.
     Wait(Duration),
 }
 
-/// The next step. Counting comes first when it is due. `waiting` says whose reading is needed most and what it will cost; it is asked only if
-/// something may be spent.
+/// The next step. Counting comes first when it is due. `waiting` returns the process that needs a reading most, and its expected cost. It
+/// is called only if the budget has something left.
 pub fn step(
     budget: &CpuBudget,
     now: Duration,

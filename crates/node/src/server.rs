@@ -1,4 +1,4 @@
-//! The pages that the agent serves. In: requests of anybody. Out: pages, one a connection, within a limit of time.
+//! Serves the agent's pages. In: requests of any client. Out: pages, one for each connection, within a limit of time.
 
 use std::net::TcpListener as StdListener;
 use std::pin::Pin;
@@ -14,40 +14,40 @@ use hyper::{Method, Request, Response, StatusCode};
 
 /// The time for the head of a request.
 const HEAD_WITHIN: Duration = Duration::from_secs(3);
-/// The time for a whole connection: whoever reads no faster gets half a page.
+/// The time for a whole connection. A client that reads too slowly gets part of a page.
 pub const WITHIN: Duration = Duration::from_secs(10);
 
-/// A page: its path, its type, and who has it.
+/// A page: its path, its content type, and its source.
 pub struct HttpPage {
-    /// `/metrics`.
+    /// The path, such as `/metrics`.
     pub path: &'static str,
     /// The type of its content.
     pub kind: &'static str,
-    /// Who has it.
+    /// The source of its content.
     pub get: Get,
 }
 
-/// Who has a page. No function waits: all pages are served by one thread.
+/// The source of a page. No function here may block: one thread serves all pages.
 pub enum Get {
-    /// Tells it. The error is told with status 500.
+    /// Returns the page at once. An error has status 500.
     Now(Box<dyn Fn() -> Result<Bytes, String> + Send + Sync>),
-    /// Asks somebody for it, by the request's query. Whoever asks longer than a connection may last gets nothing.
+    /// Starts work on the page that the request's query asks for. The client gets nothing if the work lasts longer than a connection may.
     Later(Box<dyn Fn(&str) -> Later + Send + Sync>),
 }
 
-/// A page that comes later.
+/// A page that is ready later.
 pub type Later = Pin<Box<dyn Future<Output = Result<Bytes, PageRefusal>> + Send>>;
 
 /// Why there is no page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageRefusal {
-    /// What the client sees first.
+    /// The HTTP status.
     pub status: StatusCode,
-    /// A sentence.
+    /// The reason, as a sentence.
     pub why: String,
 }
 
-/// Serves for ever. Runs on the thread of a runtime that has I/O and time.
+/// Serves for ever. Wants a runtime with I/O and time.
 pub async fn serve(listener: StdListener, pages: Vec<HttpPage>) -> std::io::Result<()> {
     let limits = Limits { head: HEAD_WITHIN, whole: Some(WITHIN), keeps_alive: false };
     allocanary_server::serve(listener, Arc::new(Pages(pages)), limits).await

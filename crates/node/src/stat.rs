@@ -1,33 +1,36 @@
-//! What is read each minute of every process. In: what the kernel says of it. Out: who it is, and what is resident. Nothing here reads.
+//! What the agent reads of every process each minute. In: the kernel's texts. Out: who the process is, and what is resident. Nothing here
+//! reads a file.
 
 use allocanary_sys::proc::{self, Stat};
 
-/// A process that runs one program: a number that is used again, and a program that is replaced (`exec`), give another one.
+/// Identifies a process that runs one program. A PID that is used again gets another key, and so does a process that starts another program
+/// (`exec`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProcessKey {
-    /// Its number.
+    /// Its PID.
     pub pid: u32,
     /// When it started, in the kernel's ticks since boot.
     pub start: u64,
-    /// Where its program's code and its first stack begin: new with each `exec`. 0 or 1 for who may not know it.
+    /// Where the program's code and its first stack begin. Both change with each `exec`. They are 0 or 1 for a reader who may not know
+    /// them.
     pub program: (u64, u64),
 }
 
 impl ProcessKey {
-    /// Who it is.
+    /// The key of the process that `stat` describes.
     pub fn of(stat: &Stat) -> ProcessKey {
         ProcessKey { pid: stat.pid, start: stat.start, program: (stat.code, stat.stack) }
     }
 }
 
-/// What `status` tells, in bytes.
+/// The memory of a process, as its `status` says, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryStatus {
-    /// Resident, with reserved huge pages.
+    /// Resident bytes, with reserved huge pages.
     pub resident: u64,
-    /// Of that, without a file behind it.
+    /// The part of `resident` that has no file behind it.
     pub anonymous: u64,
-    /// In swap.
+    /// Bytes in swap.
     pub swapped: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Where the agent reads from: the kernel, or a test.
+//! The source of all that the agent reads: the kernel, or a test.
 
 use std::fs;
 use std::path::Path;
@@ -12,45 +12,46 @@ use allocanary_sys::sys::{line_number, read_whole};
 
 use crate::group::{Membership, down_to_own, from_the_root};
 
-/// What can be asked.
+/// The facts that the agent asks for.
 pub trait World {
-    /// The numbers of all processes.
+    /// The PIDs of all processes.
     fn pids(&self) -> Vec<u32>;
 
-    /// Who a process is. `None` if it has ended.
+    /// Who a process is. `None` if the process has ended.
     fn stat(&self, pid: u32) -> Option<Stat>;
 
-    /// What is resident. `None` if it has ended.
+    /// Its memory. `None` if the process has ended.
     fn status(&self, pid: u32) -> Option<ProcStatus>;
 
-    /// Where it belongs: the kernel's list of its groups. `None` if it has ended.
+    /// The control groups that it belongs to, as the kernel lists them. `None` if the process has ended.
     fn groups(&self, pid: u32) -> Option<String>;
 
-    /// What the kernel charges to the group of such a list, and its CPU quota.
+    /// The memory that the kernel charges to the group in such a list, and its CPU quota.
     fn group(&self, listed: &str) -> Charged;
 
-    /// What cannot be seen from here, a sentence each.
+    /// What cannot be seen from here, one sentence each.
     fn problems(&self) -> Vec<String>;
 
-    /// The option by which the kernel hides processes of other users, such as `hidepid=invisible`; `None` if it hides none.
+    /// The mount option that hides processes of other users, such as `hidepid=invisible`. `None` if none does.
     fn hides_by(&self) -> Option<String>;
 
-    /// The time, in milliseconds since 1970.
+    /// The time now, in milliseconds since 1970.
     fn time(&self) -> u64;
 
-    /// When the machine was started, in milliseconds since 1970. The same at each call, so that a process keeps its time.
+    /// When the machine was started, in milliseconds since 1970. It is the same at each call, so that the start time of a process does not
+    /// change.
     fn booted(&self) -> u64;
 
-    /// A number that this machine has until it is started again. Empty if the kernel tells none.
+    /// The kernel's ID of this boot. Empty if the kernel tells none.
     fn boot(&self) -> String;
 }
 
-/// What is asked of a control group.
+/// What the kernel charges to a control group, and its quota.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Charged {
-    /// Anonymous bytes, if that is known. The group of all processes has none: it is the node.
+    /// Anonymous bytes, if they are known. The root group has none: its bytes are those of the whole node.
     pub anonymous: Option<u64>,
-    /// The CPU quota, if that is known.
+    /// The CPU quota, if it is known.
     pub quota: Option<Quota>,
 }
 
@@ -59,7 +60,7 @@ pub struct Charged {
 pub enum Quota {
     /// Thousandths of a processor.
     Milli(u64),
-    /// None is set.
+    /// No quota is set.
     None,
 }
 
@@ -73,34 +74,34 @@ impl Charged {
     }
 }
 
-/// The kernel.
+/// The kernel of this machine.
 #[derive(Clone, Debug)]
 pub struct HostKernel {
-    /// Where the groups of the host are, if that is known.
+    /// Where the host's control groups are mounted, if that is known.
     mount: Option<String>,
-    /// Whether the lists of this process have paths of a name space of its own: `/` is its own group there, and not the host's root.
+    /// Whether this process has a name space of control groups of its own: then `/` is its own group, and not the host's root.
     is_apart: bool,
     booted: u64,
-    /// Whether it sees the processes of its own pod alone.
+    /// Whether it sees only the processes of its own pod.
     is_alone: bool,
 }
 
-/// The hierarchies of the host: an agent in a container has a view of its own, and the first process has the host's.
+/// The host's control groups, as the first process sees them. An agent in a container has a view of its own.
 const OF_HOST: &str = "/proc/1/root/sys/fs/cgroup";
-/// The name space of groups that each kernel begins with.
+/// The first name space of control groups, which each kernel begins with.
 const FIRST: &str = "cgroup:[4026531835]";
-/// The name space of process IDs that each kernel begins with.
+/// The first name space of process IDs, which each kernel begins with.
 const FIRST_OF_PIDS: &str = "pid:[4026531836]";
 
 impl HostKernel {
-    /// Control groups are where the host has them mounted. Where the first process may not be asked, they are where this process has them
-    /// mounted, unless those are of a name space of its own.
+    /// Finds the host's mount of control groups. If the first process may not be asked, this process' own mount is used, unless that
+    /// belongs to a name space of its own.
     pub fn new() -> HostKernel {
         let space = |path: String| fs::read_link(path).ok();
         let is_apart = match (space(own_path(ProcEntry::CgroupSpace)), space(path(1, ProcEntry::CgroupSpace))) {
             (Some(own), Some(first)) => own != first,
             (Some(own), None) => own.as_os_str() != FIRST,
-            // The kernel has no such name spaces.
+            // The kernel has no name spaces of control groups.
             (None, _) => false,
         };
         let booted = stat::booted(&read_whole("/proc/stat").unwrap_or_default()).unwrap_or(0);
@@ -118,8 +119,8 @@ impl HostKernel {
     }
 }
 
-/// Whether the first process of the name space belongs to the agent's own pod. It does not on a host, nor on a node that is itself a container,
-/// whose first process has a control group of its own. `groups` are those of the agent and of the first process.
+/// Whether the first process of the name space belongs to the agent's own pod. On a host it does not. On a node that is itself a container
+/// it does not either, since its first process has a control group of its own. `groups` are those of the agent and of the first process.
 fn is_alone(is_first_space: bool, pid: u32, groups: Option<(Vec<u8>, Vec<u8>)>) -> bool {
     let place = |listed: &[u8]| Membership::parse(&String::from_utf8_lossy(listed));
     let is_same = |(own, first): (Vec<u8>, Vec<u8>)| match (place(&own).pod, place(&first).pod) {
@@ -159,14 +160,14 @@ impl World for HostKernel {
             ["", "/unified", "/memory"].iter().any(|folder| fs::metadata(format!("{mount}{folder}{path}")).is_ok())
         };
         let listed = from_the_root(&down_to_own(listed), exists);
-        // Only groups that are there: of one that is not, a folder above it would answer, which may be another container's.
+        // Only groups that exist: for a missing one, a folder above it would answer, which may be another container's.
         let there: Vec<&str> = listed.lines().filter(|line| is_there(line, mount)).collect();
         let there = there.join("\n");
         let groups = ControlGroups::new(&there, mount);
         let anonymous = groups.of(Controller::Memory).next().and_then(|group| {
             let mut text = [0; 8192];
             let stat = group.read("memory.stat", &mut text).ok()?;
-            // A group of version 1 counts only itself, and has the sum of all below under another name.
+            // In version 1 this count covers only the group itself. The sum with all groups below has another name.
             line_number(stat, if group.is_v2 { b"anon " } else { b"total_rss " })
         });
         let set = quota(groups).ok().flatten().map(|limit| Quota::Milli(limit.value));
@@ -207,7 +208,7 @@ impl World for HostKernel {
 }
 
 impl HostKernel {
-    /// Whether the group by which processors are limited was found, or is the root, which has no limit.
+    /// Whether the group that limits processors was found, or is the root, which has no limit.
     fn knows_cpu(&self, listed: &str, there: &str) -> bool {
         let of_cpu = |line: &&str| line.split(':').nth(1).is_some_and(|all| all.split(',').any(|one| one == "cpu"));
         let of_version_2 = |line: &&str| line.split(':').nth(1) == Some("");
@@ -217,7 +218,7 @@ impl HostKernel {
     }
 }
 
-/// Whether the group of a line is there, and is not the root.
+/// Whether the group in this line exists, and is not the root.
 fn is_there(line: &str, mount: &str) -> bool {
     let mut fields = line.splitn(3, ':').skip(1);
     let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { return false };
