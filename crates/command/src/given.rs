@@ -1,5 +1,5 @@
-//! What only the binary knows, which hands it in: its build, and what the cells of this build can do. A crate that linked the cells
-//! itself would be compiled again with each line of theirs.
+//! What only the binary knows and passes to this crate: its build, and what its cells can do. If this crate linked the cells itself, it
+//! would be compiled again with each change in them.
 
 use std::sync::OnceLock;
 
@@ -7,11 +7,11 @@ use allocanary_facts::descriptor::InCode;
 use allocanary_rows::description::ReadingDescription;
 use allocanary_rows::provenance::BuildFacts;
 
-/// Checks the settings of a preload, by its own parser: those of an allocator, or `None` for the preload that only samples. Out: the
-/// part that is wrong, and what was wanted.
+/// Checks the settings of a preload with the preload's own parser. The table is that of an allocator, or `None` for the preload that only
+/// samples. An error has the part that is wrong, and what was wanted.
 pub type SettingsCheck = fn(&str, Option<&InCode>) -> Result<(), (&'static str, &'static str)>;
 
-/// What the binary hands in.
+/// What the binary passes to this crate.
 pub struct BinaryParts {
     /// The features of this build, separated by commas. Its cells are built with the same ones.
     pub features: &'static str,
@@ -21,7 +21,7 @@ pub struct BinaryParts {
     pub built: BuildFacts,
     /// The names of its cells' workloads.
     pub workloads: fn() -> Vec<&'static str>,
-    /// What its cells read.
+    /// The readings that its cells can take.
     pub readings: fn() -> Vec<ReadingDescription>,
     /// Checks the settings of its preloads.
     pub check_settings: SettingsCheck,
@@ -29,7 +29,7 @@ pub struct BinaryParts {
 
 static GIVEN: OnceLock<BinaryParts> = OnceLock::new();
 
-/// Keeps what the binary hands in. Called once.
+/// Stores what the binary passes. Called once.
 pub fn keep(given: BinaryParts) {
     allocanary_rows::provenance::built_from(given.built);
     let _ = GIVEN.set(given);
@@ -50,7 +50,7 @@ pub fn workloads() -> Vec<&'static str> {
     GIVEN.get().map_or_else(none, |given| (given.workloads)())
 }
 
-/// What this build's cells read.
+/// The readings that this build's cells can take.
 pub fn readings() -> Vec<ReadingDescription> {
     GIVEN.get().map_or_else(Vec::new, |given| (given.readings)())
 }

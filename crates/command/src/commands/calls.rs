@@ -1,4 +1,4 @@
-//! Whether the calls that give memory back can be made, without stopping a thread. In: a reading. Out: what was found for each heap.
+//! Checks whether the calls that give memory back can be made. No thread is stopped. In: a reading. Out: the result for each heap.
 
 use allocanary_doctor::remedies::{CallCheck, CallChecks, matters};
 use allocanary_heap::Reading;
@@ -6,11 +6,11 @@ use allocanary_inside::give_back::check;
 use allocanary_inside::give_back::plan::plan;
 use allocanary_text::units::Bytes;
 
-/// Checks the calls that would give enough to be told of.
+/// Checks the calls that would give back enough to be shown.
 pub fn checked(reading: &Reading) -> CallChecks {
     let mut checks = CallChecks::default();
     let pid = reading.process.pid;
-    // One line makes the calls of all heaps, so that the sum counts.
+    // One line to paste makes the calls of all heaps, so their sum decides whether it is enough.
     let planned = plan(reading);
     let sum = planned.iter().filter_map(|one| one.forecast).sum();
     for one in planned.into_iter().filter(|one| matters(reading, sum) && one.forecast.is_some()) {
@@ -25,7 +25,7 @@ pub fn checked(reading: &Reading) -> CallChecks {
     checks
 }
 
-/// Why nothing is called while memory of the heap is in swap; `None` if none is.
+/// Why nothing is called while a part of the heap is in swap. `None` if no part is.
 pub fn in_swap(reading: &Reading) -> Option<String> {
     let swapped: u64 = reading.heaps.iter().map(|heap| heap.swapped).sum();
     let why = || {

@@ -63,8 +63,8 @@ fn roster_with(folders: &[PathBuf], packages: &BTreeSet<&str>) -> Result<Roster>
     Ok(roster)
 }
 
-/// The cells for a group. If a study needs the cells of another package, they are built from the current sources;
-/// without cargo they must exist already.
+/// The cells for a group. If a study needs the cells of another package, they are built from the current sources. Without cargo they must
+/// exist already.
 pub fn roster_for(group: &Studies, folders: &[PathBuf]) -> Result<Roster> {
     let packages: BTreeSet<&str> = group.0.iter().filter_map(|study| study.package.as_deref()).collect();
     if let Some(builder) = Builder::find(&place::command()?, features()) {

@@ -23,7 +23,7 @@ use allocanary_node::look;
 /// on.
 pub fn serve_if_asked() -> Option<ExitCode> {
     let Some(memory) = serves(std::env::args_os()) else {
-        // What `give-back` needs of a process is read by the child as well.
+        // The child also reads what `give-back` needs of a process.
         symbols::search_by(functions);
         #[cfg(target_arch = "x86_64")]
         walks::ask_by(super::reader::walked);

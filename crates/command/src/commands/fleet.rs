@@ -46,7 +46,7 @@ pub(super) fn read(node: &str) -> std::result::Result<NodeReport, String> {
     read_all(&[node.to_string()])?.pop().expect("one answer for one node")
 }
 
-/// The reports of all, in their order: first those of files.
+/// The reports of all nodes: first those of files, then those of agents.
 fn read_all(nodes: &[String]) -> std::result::Result<Vec<std::result::Result<NodeReport, String>>, String> {
     let is_url = |node: &&String| node.starts_with("http://") || node.starts_with("https://");
     let (agents, files): (Vec<&String>, Vec<&String>) = nodes.iter().partition(is_url);

@@ -1,4 +1,4 @@
-//! The form of an answer that a child makes. In: flags, the terminal. Out: a type that a request has.
+//! The form of an answer that a child makes. In: flags, the terminal. Out: a type that is part of a request.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,5 @@
-//! `kubectl allocanary`: a cluster's agents, asked through its API server, so that no port has to be open. In: what kubectl answers. Out:
-//! the table of `fleet`, or what an agent tells of one pod. It reads only.
+//! `kubectl allocanary`: asks a cluster's agents through its API server, so that no port has to be open. In: kubectl's answers. Out: the
+//! table of `fleet`, or what an agent says about one pod. It only reads.
 
 mod cluster;
 
@@ -15,10 +15,10 @@ use allocanary_text::paste::CommandLine;
 use cluster::{AgentPod, Cluster, ClusterPod};
 use serde_json::{Value, json};
 
-/// Agents that are asked at once.
+/// The most agents that are asked at once.
 const AT_ONCE: usize = 16;
 
-/// Carries it out.
+/// Does what the flags request.
 pub fn run(flags: &KubeFlags) -> Result<ExitCode> {
     let cluster = Cluster { context: flags.context.clone() };
     match flags.what {
@@ -36,7 +36,7 @@ pub fn run(flags: &KubeFlags) -> Result<ExitCode> {
 fn top(cluster: &Cluster, flags: &KubeFlags) -> Result<ExitCode> {
     let agents = cluster.agents(&flags.agents).map_err(Error::Input)?;
     let (mut reports, mut missing) = (Vec::new(), Vec::new());
-    // Each is a kubectl of its own, which waits for the network.
+    // Each agent is asked by a kubectl process of its own, which waits for the network.
     for some in agents.chunks(AT_ONCE) {
         let told = std::thread::scope(|scope| {
             let asked: Vec<_> = some.iter().map(|agent| scope.spawn(|| cluster.report(agent))).collect();
@@ -85,7 +85,7 @@ fn process(cluster: &Cluster, flags: &KubeFlags) -> Result<(AgentPod, u32)> {
     Ok((agent, pid))
 }
 
-/// The lines to paste: those for a manifest, and those for another place where there are none.
+/// Prints the lines to paste: those for a manifest, or, if there are none, those for another place.
 fn lines(cluster: &Cluster, flags: &KubeFlags) -> Result<ExitCode> {
     let (agent, pid) = process(cluster, flags)?;
     let text = cluster.exec(&agent, &["allocanary", &pid.to_string(), "--json"]).map_err(Error::Input)?;
@@ -110,7 +110,7 @@ fn pasted(found: &Value) -> String {
             .filter_map(|line| Some((line["place"].as_str()?, line["text"].as_str()?)))
             .collect();
         let of = |place: &str| lines.iter().filter(|(at, _)| *at == place).map(|(_, text)| *text).collect::<Vec<_>>();
-        // A shell's lines are for a process that runs, which a pod's user cannot reach.
+        // Lines for a shell are left out. They are for a running process, which a pod's user cannot reach.
         let wanted = ["Kubernetes", "environment", "Rust"].into_iter().map(of).find(|lines| !lines.is_empty());
         let Some(wanted) = wanted else { continue };
         let gives = match (remedy["gives"]["bound"].as_str(), remedy["gives"]["reclaimable_bytes"].as_u64()) {

@@ -7,8 +7,8 @@ use allocanary_doctor::program::damage;
 use allocanary_rows::error::{Error, Result};
 use allocanary_study::session::place;
 
-/// The library `preload-NAME` in these folders or in the command's. It is built if cargo has started the command from its sources.
-/// `wanted_by` begins an error.
+/// The library `preload-NAME` in these folders or in the command's. It is built if cargo has started the command from its sources. Errors
+/// begin with `wanted_by`.
 pub fn find(name: &str, wanted_by: &str, folders: &[PathBuf]) -> Result<PathBuf> {
     let folders: Vec<PathBuf> = folders.iter().cloned().chain([place::folder()?]).collect();
     let find = || folders.iter().map(|folder| folder.join(format!("preload-{name}"))).find(|path| path.is_file());

@@ -1,5 +1,5 @@
-//! `--write-for`: the files that bring an answer to production. In: the change, a place, a folder. Out: a folder of files,
-//! with a stripped library.
+//! `--write-for`: the files that apply an answer in production. In: the change, a place, a folder. Out: a folder of files, with a stripped
+//! library.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;

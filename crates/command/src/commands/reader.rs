@@ -1,5 +1,5 @@
-//! What the child that reads processes is asked, and its answers. In: a process. Out: what the child says of it, within limits. The
-//! requests that are not readings are here, for both sides.
+//! Requests to the child that reads processes, and its answers. In: a process. Out: what the child says of it, within limits. Both sides
+//! use these types. Readings of heaps have requests of their own.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -36,20 +36,20 @@ pub(super) enum Asked {
     Remedies { reading: Box<Reading>, checks: CallChecks, surroundings: Box<Surroundings> },
     /// What the agent of a node wants to know about a process.
     Node(look::LookRequest, Box<Surroundings>),
-    /// What allocators of many processes count, within a time.
+    /// The counters of the allocators of many processes, within a time limit.
     Counters(Vec<look::CounterTarget>, Duration),
     /// The profile of a process, for pprof, with names or without.
     Profile { pid: u32, named: bool },
-    /// Its call sites, by its profile.
+    /// The call sites in its profile.
     Sites { pid: u32, wanted: asked::WhoQuestion },
-    /// Why a recorder would not see its allocations.
+    /// Why a recorder would miss its allocations.
     Hidden(u32),
     /// Where its functions are.
     Functions { pid: u32, wanted: symbols::FunctionSearch },
     /// The stacks of its threads, before and while one of them is stopped.
     #[cfg(target_arch = "x86_64")]
     Walks(walks::WalkQuestion),
-    /// What points into memory that it mapped itself.
+    /// What points into the memory that it mapped itself.
     Held { pid: u32, mappings: Vec<LargeMapping>, time: Duration },
     /// What its heap contains.
     Contents { of: ContentsSource, wanted: ContentsOptions, time: Duration },
@@ -86,15 +86,15 @@ pub struct ContentsOptions {
     pub texts: bool,
     /// Whether the addresses of leaked blocks are returned.
     pub addresses: bool,
-    /// Blocks of which it is returned who points to them.
+    /// The blocks whose holders are returned, if any.
     pub target: Option<Target>,
 }
 
 /// Why there is no answer.
 pub enum Unread {
-    /// It would cost too much.
+    /// The reading would take too much time or memory.
     Cost(String),
-    /// What the child says.
+    /// Another reason, in the child's words.
     Told(String),
 }
 
@@ -120,7 +120,7 @@ fn ask<T: DeserializeOwned>(
     serde_json::from_str(&answer.map_err(Unread::Told)?).map_err(told)
 }
 
-/// The surroundings of a process, which the command reads: the child has no right to.
+/// The surroundings of a process. The command reads them, because the child has no right to.
 fn surroundings(pid: u32) -> Box<Surroundings> {
     Box::new(Surroundings::of(pid))
 }
@@ -138,7 +138,7 @@ pub fn diagnosis(
     Ok(ask(reader, &asked, RequestSubject::process(pid), time)?)
 }
 
-/// The call sites of a process, by its profile.
+/// The call sites in the profile of a process.
 pub fn sites(
     reader: &mut Reader,
     pid: u32,
@@ -148,7 +148,7 @@ pub fn sites(
     ask(reader, &Asked::Sites { pid, wanted: wanted.clone() }, RequestSubject::process(pid), time)
 }
 
-/// Why a recorder would not see the allocations of a process.
+/// Why a recorder would miss the allocations of a process.
 pub fn hidden_in(reader: &mut Reader, pid: u32) -> Result<Option<String>, String> {
     Ok(ask(reader, &Asked::Hidden(pid), RequestSubject::process(pid), SEARCH)?)
 }
@@ -159,7 +159,7 @@ pub(super) fn functions(pid: u32, wanted: &symbols::FunctionSearch) -> Result<Co
     Ok(ask(&mut Reader::new(MEMORY), &asked, RequestSubject::process(pid), SEARCH)?)
 }
 
-/// What answers questions about the stacks of a process. It keeps one child, which has read the files.
+/// Answers questions about the stacks of a process. It keeps one child, which has read the program's files.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn walked(pid: u32) -> walks::Ask {
     let mut reader = Reader::new(MEMORY);
@@ -175,7 +175,7 @@ pub(super) fn walked(pid: u32) -> walks::Ask {
 /// The time for a search for functions.
 const SEARCH: Duration = Duration::from_secs(30);
 
-/// What the heap of a process contains. The time is that of the processor; the child may wait longer for one.
+/// What the heap of a process contains. `time` is processor time: the child may take longer if it waits for a processor.
 pub fn contents(
     reader: &mut Reader,
     of: ContentsSource,
@@ -192,7 +192,7 @@ pub fn seen(reader: &mut Reader, wanted: &look::LookRequest) -> Result<look::Loo
     Ok(ask(reader, &asked, RequestSubject::process(wanted.pid), wanted.time)?)
 }
 
-/// What allocators of many processes count.
+/// The counters of the allocators of many processes.
 pub fn counted(
     reader: &mut Reader,
     wanted: &[look::CounterTarget],
@@ -202,7 +202,7 @@ pub fn counted(
     Ok(ask(reader, &Asked::Counters(wanted.to_vec(), time), about, time)?)
 }
 
-/// The profile of a process, for pprof. The error is that of the child.
+/// The profile of a process, for pprof. The inner error is that of the child.
 pub fn profile(
     reader: &mut Reader,
     pid: u32,
@@ -212,7 +212,7 @@ pub fn profile(
     Ok(ask(reader, &Asked::Profile { pid, named }, RequestSubject::process(pid), time)?)
 }
 
-/// Adds to a reading who holds the program's own mappings, if they are a large part. Without the time they stay without a holder.
+/// Adds to a reading who holds the program's own mappings, if they are a large part. If the time is not enough, they have no holder.
 pub fn add_holders(reader: &mut Reader, reading: &mut Reading, time: Duration) {
     let (pid, all) = (reading.process.pid, reading.resident);
     let is_large =
@@ -225,10 +225,10 @@ pub fn add_holders(reader: &mut Reader, reading: &mut Reading, time: Duration) {
     }
 }
 
-/// Fewer bytes of own mappings than this are not looked for.
+/// Own mappings with fewer bytes than this get no holder.
 const OWN_MAPPINGS: u64 = 1 << 20;
 
-/// What to do about a process's memory. Without the time for what the process shows otherwise, what its memory alone says.
+/// What to do about a process's memory. If the child does not answer in time, the remedies follow from the reading alone.
 pub fn remedies_of(reader: &mut Reader, reading: &Reading, checks: &CallChecks, time: Duration) -> Vec<Remedy> {
     let pid = reading.process.pid;
     let (reading, checks) = (Box::new(without_map(reading)), checks.clone());

@@ -1,4 +1,4 @@
-//! Readings of processes, as several verbs use them. In: a reading, or why there is none. Out: one with less in it.
+//! Readings of processes, for several verbs. In: a reading, or why there is none. Out: a reading with less in it.
 
 use std::time::Duration;
 

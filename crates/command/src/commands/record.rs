@@ -75,7 +75,7 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
             false => plain::run(&recording, &program.command, study.run_timeout.as_ref().map(|_| checked.deadline)),
         };
         // Even if the program failed, its traces are cut to their length, and named.
-        // A program that root starts may change its user, to any.
+        // All users count: a program that root starts may change to any user.
         let mut made = made(&folder, &before, |_| true).map_or(Vec::new(), traces_of);
         let (marks, end) = recorded.as_ref().map_or(([0; 3], 0), |recorded| (recorded.marks, recorded.end));
         // After an exec, a process has two traces. Its pages at the marks belong to the later one.
@@ -107,13 +107,13 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
         }
         if !made.is_empty() && flags.recordings == 1 {
             let largest = largest(&made);
-            // `replay` shows little of a window: only blocks that were allocated in it.
+            // A replay of a window shows little: only blocks that were allocated in it.
             let second = if has_both { "allocanary who" } else { "allocanary replay" };
             terminal::tell_next(&["allocanary report", second].map(|begin| CommandLine::new(begin).path(largest)));
         }
         let recorded = recorded?;
         if let Some(signal) = recorded.signal.filter(|signal| !sys::asks_to_end(*signal)) {
-            // A shell would say so of a program that it has started itself.
+            // A shell prints this for programs that it has started itself, but not for this one.
             terminal::tell(format_args!("{}: was ended by signal {}", program.command[0], signal_name(signal)));
         }
         if made.is_empty() && recorded.code != INTERRUPTED {
@@ -127,7 +127,7 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
                  which the loader drops preloads, or none could make a file in {} (a full disk, a small RLIMIT_FSIZE, another user)",
                 folder.display()
             );
-            // The program's own failure is what its caller has to know.
+            // The caller has to see the program's own exit code.
             if recorded.code != 0 {
                 terminal::tell(why);
                 return Ok(ExitCode::from(recorded.code));

@@ -60,8 +60,8 @@ pub fn run(flags: &ReportFlags) -> Result<ExitCode> {
     }
 }
 
-/// The format that was asked for, else the one that the file's ending names, else a table. Any other text in a page or in Markdown is an
-/// error: there the name of a program could become a script.
+/// The requested format, else that of the file's ending, else a table. A page or a file in Markdown must not get another format, because in
+/// these files a program's name could become a script.
 fn format<'a>(asked: Option<&'a str>, to: Option<&Path>) -> Result<&'a str> {
     let ending = to.and_then(Path::extension).map(|ending| ending.to_string_lossy().to_lowercase());
     let of_file = match ending.as_deref() {
@@ -91,7 +91,7 @@ fn spare_rows(to: &Path, inputs: &[PathBuf]) -> Result<()> {
         )))
     };
     let identity = |path: &Path| path.metadata().ok().map(|meta| (meta.dev(), meta.ino()));
-    // In a device or an empty file nothing can be lost.
+    // Nothing can be lost in a device or an empty file.
     let Some(there) = to.metadata().ok().filter(|meta| meta.is_file() && meta.len() > 0) else { return Ok(()) };
     if inputs.iter().any(|input| identity(&rows::rows_of(input)) == Some((there.dev(), there.ino()))) {
         return refused("is one of the files to report");

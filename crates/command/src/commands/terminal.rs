@@ -23,8 +23,8 @@ pub fn print_plain(text: &str) -> Result<ExitCode> {
     print(harmless_lines(text).as_bytes())
 }
 
-/// Writes a text of a child to standard output. The child has parsed what may be hostile, so of what a terminal obeys
-/// only colours are left.
+/// Writes a text of a child to standard output. The child has read memory that may be hostile, so all control characters are removed but
+/// those for colours.
 pub fn print_answer(text: &str) -> Result<ExitCode> {
     print(harmless_but_colours(text).as_bytes())
 }
@@ -35,7 +35,7 @@ pub fn tell(line: impl std::fmt::Display) {
     let _ = writeln!(std::io::stderr(), "{}", harmless_lines(&line));
 }
 
-/// Writes to standard error which commands are next.
+/// Writes the commands that come next to standard error.
 pub fn tell_next(lines: &[CommandLine]) {
     let lines: Vec<String> = lines.iter().map(CommandLine::to_string).collect();
     tell(format_args!("next: {}", lines.join("\n      ")));

@@ -1,5 +1,5 @@
-//! `allocanary try`: one replica with other settings. In: a workload, lines, and agents or their reports. Out: the commands that change one
-//! replica; or, once one has the lines, the verdict. It changes nothing itself.
+//! `allocanary try`: gives one replica other settings, and compares. In: a workload, variables, and agents or their reports. Out: the
+//! commands that change one replica. Once a replica has the variables, the verdict. `try` changes nothing itself.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -25,7 +25,7 @@ const EVERY: Duration = Duration::from_secs(60);
 /// The most reports that are read at once.
 const MOST: usize = 100_000;
 
-/// Prints the steps, or the verdict. The exit code is 1 if it is undecided.
+/// Prints the steps, or the verdict. The exit code is 1 if the verdict is undecided.
 pub fn run(flags: &TryFlags) -> Result<ExitCode> {
     let target = TrialTarget::parse(&flags.workload).map_err(Error::Input)?;
     let lines = TrialVariable::parse_all(&flags.env).map_err(Error::Input)?;
@@ -59,7 +59,7 @@ pub fn run(flags: &TryFlags) -> Result<ExitCode> {
     Ok(if trial.word == TrialWord::Undecided { ExitCode::from(1) } else { printed })
 }
 
-/// The steps: no replica has the lines yet, as far as can be seen.
+/// Prints the steps. As far as `try` sees, no replica has the variables yet.
 fn first(
     target: &TrialTarget,
     lines: &[TrialVariable],
@@ -105,7 +105,7 @@ fn newest(replicas: &[Replica]) -> Option<&str> {
     replicas.iter().max_by_key(taken).map(|one| one.pod.as_str())
 }
 
-/// Files once, and agents again and again. A node that does not answer is told, and is asked again.
+/// Reads files once, and agents again and again. If a node does not answer, the command prints why and asks it again.
 fn read(flags: &TryFlags, target: &TrialTarget, time: Duration, every: Duration) -> Result<Vec<NodeReport>> {
     let (urls, paths): (Vec<&String>, Vec<&String>) = flags.nodes.iter().partition(|node| node.contains("://"));
     let mut reports = Vec::new();
@@ -170,14 +170,14 @@ fn read(flags: &TryFlags, target: &TrialTarget, time: Duration, every: Duration)
     Ok(reports)
 }
 
-/// Without the rows of other workloads.
+/// The report without the rows of other workloads.
 fn only(mut report: NodeReport, target: &TrialTarget) -> NodeReport {
     let (own, canary) = (target.workload(), target.canary());
     report.rows.retain(|row| row.workload == own || row.workload == canary);
     report
 }
 
-/// Whether the workload was on its node. If not, its file says that the node answered, and nothing else is kept of it.
+/// Whether the report has rows of the workload. If not, it is only saved, to show that the node answered.
 fn has_rows(report: &NodeReport) -> bool {
     !report.rows.is_empty()
 }
@@ -196,7 +196,7 @@ fn files(path: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// A file for each reading: what was read before an interruption is kept.
+/// Saves each reading as a file, so that an interruption does not lose earlier ones.
 fn save(folder: &Path, report: &NodeReport) -> Result<()> {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
     let node: String = report.node.chars().map(plain).take(100).collect();

@@ -24,11 +24,11 @@ use crate::commands::terminal;
 
 /// How much of a process may be copied without --copy-limit.
 const LIMIT: u64 = 2 << 30;
-/// Blocks of 8 bytes need about twelve times their bytes while they are examined; larger blocks need less.
+/// Blocks of 8 bytes need about twelve times their bytes while they are examined. Larger blocks need less.
 const TIMES: u64 = 12;
-/// Of a larger process it is told before how much memory and time its reading may take.
+/// For a process with at least this many bytes, the command first prints how much memory and time the reading may take.
 const LARGE: u64 = 256 << 20;
-/// What is copied of a process whose whole reading takes too much.
+/// The bytes that are copied of a process if copying all of it takes too much.
 const SAMPLE: u64 = 256 << 20;
 
 /// Reads a process, and prints what its heap contains.
@@ -92,7 +92,7 @@ fn of(flags: &HeapFlags, of: ContentsSource, bytes: u64) -> Result<ExitCode> {
     print(flags, &found)
 }
 
-/// The blocks of which it is told who points to them.
+/// The blocks whose holders the user asked for, if any.
 fn target(flags: &HeapFlags) -> Result<Option<Target>> {
     let address = |text: &String| {
         let found = u64::from_str_radix(text.trim_start_matches("0x"), 16);
@@ -109,7 +109,7 @@ fn target(flags: &HeapFlags) -> Result<Option<Target>> {
     }
 }
 
-/// The counts of all blocks, and kinds by a sample: for a process whose whole reading takes too much.
+/// Counts all blocks, and finds kinds by a sample. This is for a process whose whole reading takes too much.
 fn sample(
     of: ContentsSource,
     wanted: ContentsOptions,
@@ -137,7 +137,8 @@ fn line(found: &Contents) -> Result<String> {
     line.map(|line| line + "\n").map_err(|error| Error::Input(format!("heap: --contents: {error}")))
 }
 
-/// Prints contents. The exit code says whether leaks could be found, and whether a core's program is there, which has the names.
+/// Prints contents. The exit code tells whether leaks could be found. For a core file, it also tells whether the program was there, which
+/// has the names.
 pub fn print(flags: &HeapFlags, found: &Contents) -> Result<ExitCode> {
     if let Some(file) = &flags.to {
         let page = reports::page(found);
@@ -156,7 +157,7 @@ pub fn difference(before: &Contents, after: &Contents) -> Result<ExitCode> {
     terminal::print(reports::difference(before, after, &terminal::look()).as_bytes())
 }
 
-/// The contents of a file; `None` if the file has readings of another kind.
+/// The contents in a file. `None` if the file has readings of another kind.
 pub fn load(path: &Path) -> Result<Option<Contents>> {
     const BEGIN: &[u8] = b"{\"contents\":";
     let wrong = |error| Error::file(path, "reading", error);

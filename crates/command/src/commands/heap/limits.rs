@@ -1,4 +1,4 @@
-//! What a reading may take, and how exact it is. In: flags. Out: bytes, a time, a way to count shares.
+//! How much memory and time a reading may take, and how exact it is. In: flags. Out: bytes, a time, a way to count shares.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub(super) fn memory(flags: &HeapFlags) -> Result<u64> {
     })
 }
 
-/// How the number of processes that have a page is read.
+/// The way to find out how many processes share a page.
 pub(super) fn shares(flags: &HeapFlags) -> Shares {
     match flags {
         HeapFlags { exact_shares: true, .. } => Shares::BySmaps,

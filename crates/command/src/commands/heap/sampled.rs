@@ -1,5 +1,5 @@
-//! Finds where leaked blocks were allocated that the process's own profile has sampled. In: contents with the addresses of these blocks, and
-//! the process. Out: the contents, with call sites.
+//! Finds where leaked blocks were allocated, if the process's own profile has sampled them. In: contents with the addresses of these
+//! blocks, and the process. Out: the contents, with call sites.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -17,8 +17,8 @@ pub fn add(contents: &mut Contents, pid: Option<u32>) {
         leaked.sampled = None;
         return;
     };
-    // Also where no leaked block seems to be sampled: of a table that cannot be read that is not known. And a leaked block is not freed: the
-    // table has it still.
+    // The profile is read even if no leaked block seems to be sampled, because a table that cannot be read looks the same. A leaked block
+    // is never freed, so the table still has it.
     let read = LiveProcess::open(pid).map_err(|error| error.to_string());
     let read = read.and_then(|live| reader::read(&live).map_err(|error| error.to_string()));
     let profile = match read {

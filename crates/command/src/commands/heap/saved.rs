@@ -44,8 +44,8 @@ pub fn load(path: &Path) -> Result<Vec<Reading>> {
     }
 }
 
-/// The part of a reading that says how to read the rest. Another user may have written the file: as a [`serde_json::Value`] a text takes twenty
-/// times its length.
+/// The part of a reading that says how to read the rest. It is not a [`serde_json::Value`]: that takes twenty times the length of a text,
+/// and another user may have written the file.
 #[derive(Deserialize)]
 struct Version {
     schema: Option<u32>,

@@ -1,4 +1,4 @@
-//! A cluster, as kubectl shows it: who the agents are, what they tell, and where a pod is. kubectl brings the user's own rights and contexts.
+//! A cluster, as kubectl shows it: its agents, their reports, and the node of a pod. kubectl has the user's own rights and contexts.
 
 use std::ffi::OsStr;
 use std::process::{Command, Stdio};
@@ -39,12 +39,12 @@ pub struct ClusterPod {
     pub containers: Vec<String>,
 }
 
-/// The port of the chart.
+/// The port of an agent whose pod names none: that of the chart.
 const PORT: u16 = 9912;
 /// How long an agent has to answer.
 const TIMEOUT: &str = "--request-timeout=20s";
 
-/// What is read of a pod in the API's JSON.
+/// The fields of a pod that are read, in the API's JSON.
 #[derive(Deserialize)]
 struct Listed {
     metadata: Metadata,
@@ -81,7 +81,7 @@ struct Port {
 }
 
 impl Cluster {
-    /// The agents, by their label, in the order of their nodes.
+    /// The running agents that have this label, in the order of their nodes.
     pub fn agents(&self, label: &str) -> Result<Vec<AgentPod>, String> {
         let running = ["--field-selector", "status.phase=Running", "-o", "json"];
         let text = self.ask(["get", "pods", "--all-namespaces", "-l", label].into_iter().chain(running))?;
@@ -107,7 +107,7 @@ impl Cluster {
         Ok(agents)
     }
 
-    /// What an agent tells, through the API server.
+    /// The report of an agent, through the API server.
     pub fn report(&self, agent: &AgentPod) -> Result<NodeReport, String> {
         let AgentPod { name, namespace, node, port } = agent;
         let path = format!("/api/v1/namespaces/{namespace}/pods/{name}:{port}/proxy/report.json");
@@ -115,7 +115,7 @@ impl Cluster {
         self.ask(["get", TIMEOUT, "--raw", &path]).and_then(|text| NodeReport::parse(&text)).map_err(told)
     }
 
-    /// A pod that is on a node.
+    /// A pod. A pod that is on no node yet is an error.
     pub fn pod(&self, name: &str, namespace: Option<&str>) -> Result<ClusterPod, String> {
         let of = namespace.into_iter().flat_map(|namespace| ["-n", namespace]);
         let text = self.ask(["get", "pod", "-o", "json"].into_iter().chain(of).chain(["--", name]))?;

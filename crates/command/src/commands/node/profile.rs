@@ -1,4 +1,4 @@
-//! The profile of a process that the agent passes on. In: a number. Out: what pprof reads, as of `who PID --format pprof`.
+//! The profile of a process, for a client of the agent. In: a PID. Out: the format of pprof, as `who PID --format pprof` writes it.
 
 use std::time::Duration;
 
@@ -12,20 +12,21 @@ use allocanary_who::{Folding, profile};
 
 use super::super::reader::profile as ask;
 
-/// The time for a profile with the names of its functions, and then for one without. A connection lasts for both.
+/// The time for a profile with the names of functions. If it is not enough, `BARE` is the time for one without. A connection lasts for
+/// both.
 const NAMED: Duration = Duration::from_secs(5);
 const BARE: Duration = Duration::from_secs(2);
-/// The most bytes of an answer. A table that is full has far less.
+/// The most bytes of an answer. Even a full table has far fewer.
 const MOST: usize = 4 << 20;
 
-/// The agent's side. The files of a large program may take more time or memory to name its functions than the child has. Then nothing is
-/// named: the reader of the profile finds names in the program's file himself.
+/// The agent's side. Naming the functions of a large program may take more time or memory than the child has. Then the child is asked
+/// again, without names: the reader of the profile finds them in the program's file.
 pub fn read(child: &mut Reader, pid: u32) -> Result<Vec<u8>, NoProfile> {
     let read = ask(child, pid, true, NAMED).or_else(|_| ask(child, pid, false, BARE));
     read.unwrap_or_else(|error| Err(NoProfile::Failed(format!("process {pid}: {error}"))))
 }
 
-/// The child's side.
+/// The child's side: reads the profile.
 pub fn pprof(pid: u32, named: bool) -> Result<Vec<u8>, NoProfile> {
     let live = LiveProcess::open(pid).map_err(|trouble| match trouble {
         allocanary_heap::ProcessTrouble::Gone(_) => NoProfile::None(trouble.to_string()),

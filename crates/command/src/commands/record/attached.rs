@@ -26,7 +26,7 @@ use allocanary_trace::stacks::Resident;
 /// The pause between two looks at the process.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// How long a thread is looked for that can take the recorder out.
+/// How long to search for a thread that can take the recorder out.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Records a process for some time, or takes out a recorder that another command has left in it.

@@ -31,7 +31,7 @@ fn is_found(name: &str) -> bool {
     }
     let asked = std::env::var("LD_LIBRARY_PATH").unwrap_or_default();
     let folders = asked.split([':', ';']).filter(|folder| !folder.is_empty()).chain(FOLDERS);
-    // The cache has paths as texts that end in NUL; a name is the end of its path.
+    // In the cache, paths are texts that end in NUL. A name is the end of its path.
     let cache = std::fs::read("/etc/ld.so.cache").unwrap_or_default();
     let is_known = |path: &[u8]| path.strip_suffix(name.as_bytes()).is_some_and(|folder| folder.ends_with(b"/"));
     folders.into_iter().any(|folder| Path::new(folder).join(name).exists())

@@ -1,4 +1,4 @@
-//! A program that was recorded. In: its end. Out: what its traces get.
+//! The result of recording a program. In: how the program ended. Out: the marks and the resident pages for its traces.
 
 use allocanary_rows::Moment;
 use allocanary_study::program::Residents;

@@ -1,10 +1,9 @@
-//! `--sample` and `--stack-sample`. In: their texts. Out: of how many blocks one is recorded, and of how many allocations one has its
-//! stack.
+//! `--sample` and `--stack-sample`. In: their texts. Out: a number N: one block in N is recorded, or the stack of one allocation in N.
 
 use allocanary_rows::error::{Error, Result};
 
-/// The number of `--stack-sample`: the stack of one allocation in this many is recorded, 0 for none. With a window the
-/// default is none: windows are for services in production, and stacks cost more than everything else.
+/// The number of `--stack-sample`: the stack of one allocation in this many is recorded, or none if it is 0. With a window the default is
+/// 0: windows are for services in production, and stacks cost more than everything else.
 pub(super) fn stacks(text: Option<&str>, has_window: bool) -> Result<u32> {
     match text {
         None => Ok(u32::from(!has_window)),
@@ -24,7 +23,7 @@ pub(super) fn sample(text: &str) -> Result<u32> {
     one_in(text).ok_or_else(wanted)
 }
 
-/// The number N of `1/N`; 1 of `all`.
+/// The number N of `1/N`. It is 1 for `all`.
 fn one_in(text: &str) -> Option<u32> {
     match text {
         "all" => Some(1),

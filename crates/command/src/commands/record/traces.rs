@@ -1,4 +1,4 @@
-//! The traces of a recording: where they are put, which of them count, what is told of them. In: a folder. Out: lines on the terminal.
+//! The traces of a recording: their folder, which of them count, and what is printed about them. In: a folder. Out: lines on the terminal.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub(super) fn fresh_folder() -> PathBuf {
     numbered.into_iter().find(|folder| !folder.exists()).expect("numbers do not end")
 }
 
-/// The traces, without those that another user may have put there. Says which these are.
+/// The traces, without those that another user may have put there. Those are printed.
 pub(super) fn traces_of(made: TraceFiles) -> Vec<(PathBuf, TraceHeader)> {
     for path in &made.of_others {
         terminal::tell(format_args!(

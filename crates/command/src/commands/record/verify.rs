@@ -142,15 +142,15 @@ fn replays(recordings: &[Vec<(PathBuf, TraceHeader)>]) -> Result<StudyFile> {
     Ok(StudyFile { workloads: Some(workloads), ..longest.unwrap_or_default() })
 }
 
-/// How far the recordings differ. What the threads of a program have at one time depends on the order in which they
-/// run.
+/// A line that says how far the recordings differ. How much memory the threads of a program have at one time depends on the order in which
+/// they run.
 fn spread(count: usize, replay: &[Sample]) -> String {
     let live = || replay.iter().filter_map(|row| row.measured.as_ref()?.notes.get("trace_peak_live").copied());
     let [least, most] = [live().min(), live().max()].map(|bytes| Unit::Bytes.show(bytes.unwrap_or(0) as f64));
     format!("replay: of {count} recordings, which have {least} to {most} live at the peak\n")
 }
 
-/// If several processes of the program lived at one time: what the replay leaves out of their memory.
+/// If several processes of the program lived at the same time, a text about the memory that the replay leaves out.
 fn beside(real: &[Sample], traces: &[(PathBuf, TraceHeader)]) -> String {
     const SHOWN: usize = 5;
     let counts = real.iter().filter_map(|row| {

@@ -56,7 +56,7 @@ impl Drop for Patience {
     }
 }
 
-/// A program with its launcher. Its files outside the folder of the results are removed with it.
+/// A program with its launcher. When this value is dropped, files outside the folder of the results are removed.
 pub struct Started {
     /// What starts it.
     pub launcher: Launcher,
@@ -125,8 +125,7 @@ impl Started {
             return Ok(None);
         }
         self.launcher.runs = AtomicU32::new(0);
-        // Nor is the time that readings of the heap took: otherwise the candidate's first measured run would have no
-        // reading.
+        // The time for readings of the heap begins again, too: otherwise the candidate's first measured run would have no reading.
         self.launcher.unspent = Default::default();
         if !varies? {
             return Ok(Some(file));

@@ -11,7 +11,7 @@ use allocanary_who::{By, Folding, SiteOrder, StackGroups, callers, collapsed, si
 /// The number of lines in the picture over time, and of trees of callers.
 const LARGEST: usize = 5;
 
-/// The sites. `None` also for a trace that has only some of the blocks: the others hold pages too.
+/// The sites. `None` for a trace without stacks, or with only some of the blocks: the others hold pages too.
 pub fn of(trace: &Trace) -> Result<Option<Sites>> {
     if trace.header.stacks == 0 || trace.header.rate > 1 {
         return Ok(None);

@@ -227,8 +227,8 @@ fn key(found: &Searched) -> String {
     anatomies::key_of(&shown)
 }
 
-/// What those settings limit that differ from the settings of `present`, the present candidate of the same allocator; and the parts
-/// that shrank.
+/// What a candidate's settings limit, and the parts that shrank. Only settings count that differ from those of `present`, the present
+/// candidate of the same allocator.
 fn held(candidate: &Candidate, present: Option<&Candidate>, now: &Anatomy, then: &Anatomy) -> Option<String> {
     let spec = &candidate.spec;
     let mut named: Vec<&str> = Vec::new();

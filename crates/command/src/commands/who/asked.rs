@@ -1,10 +1,10 @@
-//! What is asked about the call sites of a process, and the answer. In: flags. Out: types that a child reads and writes.
+//! A question about the call sites of a process, and its answer. In: flags. Out: types that a child reads and writes.
 
 use serde::{Deserialize, Serialize};
 
 use crate::commands::form::Form;
 
-/// What is asked about a process.
+/// A question about a process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct WhoQuestion {
     pub(super) by: String,
@@ -17,7 +17,7 @@ pub struct WhoQuestion {
     pub(super) against: Option<(String, String)>,
     /// The format of a file for another tool.
     pub(super) format: Option<String>,
-    /// Whether only the tables of symbols are read, and no debug information.
+    /// Whether the child reads only tables of symbols, and no debug information.
     pub(super) is_brief: bool,
 }
 

@@ -7,7 +7,7 @@ use allocanary_text::outside::harmless;
 use allocanary_who::fold::Skip;
 use allocanary_who::{BlockTally, By, Folding, StackGroups, sites};
 
-/// What is passed over, in addition to functions that are known by name.
+/// The functions that are passed over: those of --skip, and those that are known by name.
 pub(super) fn folding(flags: &WhoFlags) -> Folding {
     Folding { is_off: flags.no_fold, skip: Skip(flags.skip.clone()), ..Folding::default() }
 }

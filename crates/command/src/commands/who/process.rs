@@ -79,7 +79,7 @@ pub fn run(flags: &WhoFlags, pid: u32, by: By) -> Result<ExitCode> {
     }
 }
 
-/// In the child: reads and names.
+/// The child's side: reads the samples, and names their functions.
 pub fn written_by(pid: u32, wanted: &WhoQuestion) -> std::result::Result<Written, String> {
     let live = LiveProcess::open(pid).map_err(|error| format!("who: {error}"))?;
     let read = profile_reader::read(&live).map_err(|error| format!("who: {error}"))?;
