@@ -1,5 +1,5 @@
-//! Runs the user's program as a cell: starts it with an allocator preloaded, watches it from outside, and ends it with all
-//! that it has started. In: a cell with a program. Out: what a cell's answer has, or a failure.
+//! Runs the user's program as a cell: starts it with an allocator preloaded, watches it from outside, and ends it with all processes that
+//! it has started. In: a cell with a program. Out: what a cell's answer has, or a failure.
 
 // This crate returns numbers and texts. Only the command writes to a terminal.
 

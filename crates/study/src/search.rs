@@ -5,7 +5,7 @@
 //!    which is [`cells`] of a workload, of a program or of a trace.
 //! 3. The finalists and what the user has now are measured again. The [`proof`] compares only these fresh rows.
 //!
-//! What to do is said in words by the command.
+//! The command puts the result into words.
 
 // This crate returns numbers and texts. Only the command writes to a terminal.
 

@@ -1,4 +1,4 @@
-//! The parent's side of a study. Data flow in one direction, and each step passes them on in a file or a pipe:
+//! The parent's side of a study. Data flow in one direction, and each step passes its result on in a file or a pipe:
 //!
 //! 1. A [`Study`] (TOML, flags) and the available cells make a [`plan`](plan()): a list of cells in shuffled rounds.
 //! 2. A [`Session`] runs them one after the other. An [`Executor`] starts one fresh process for each: a linked cell

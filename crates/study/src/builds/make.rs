@@ -88,7 +88,7 @@ impl Steps<'_> {
         })
     }
 
-    /// The object with malloc's names, if the crate does not give them.
+    /// Compiles an object that defines malloc's names, if the crate does not define them.
     fn shim(&self) -> Result<Option<PathBuf>> {
         let Some(text) = self.release.shim else { return Ok(None) };
         let (source, object) = (self.folder.join("shim.c"), self.folder.join("shim.o"));
@@ -125,7 +125,7 @@ impl Steps<'_> {
     }
 }
 
-/// Whether a variable can change what is built, other than which compiler does it and where crates come from.
+/// Whether a variable can change what is built. Variables that choose the compiler, or where crates come from, do not count.
 fn changes_the_build(name: &str) -> bool {
     let is_flags = ["CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS"].iter().any(|flags| name.contains(flags));
     let of_cargo = name.starts_with("CARGO_")

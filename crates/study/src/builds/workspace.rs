@@ -40,7 +40,7 @@ fn config(release: &Release, vendored: Option<&Path>) -> String {
         text += &format!("[env]\nCFLAGS = {{ value = \"{}\", force = true }}\n", release.cflags);
     }
     if let Some(folder) = vendored {
-        // As TOML: a path can have a quote or a backslash.
+        // Quoted and escaped, because a path can have a quote or a backslash.
         let folder = serde_json::Value::from(folder.to_string_lossy());
         text += &format!("[source.crates-io]\nreplace-with = \"vendored\"\n[source.vendored]\ndirectory = {folder}\n");
     }

@@ -54,7 +54,7 @@ impl ShellCommand<'_> {
         }
     }
 
-    /// As [`ShellCommand::run`]; a command that does not succeed is no failure.
+    /// As [`ShellCommand::run`], but a command that does not succeed is no failure.
     pub fn attempt(
         &self,
         mut watch: Option<&mut ProgramUse>,
@@ -71,7 +71,7 @@ impl ShellCommand<'_> {
             command.stdin(input.map_or_else(Stdio::null, Stdio::from));
             command.stdout(writer.try_clone()?).stderr(writer);
             sys::prepare(&mut command, Vec::new(), None)?;
-            // The thread of the pipe first: without it the command would have to be ended again.
+            // The thread for the pipe starts first. If it cannot start, no command has to be ended.
             let pipe = Pipe::read(reader, &self.output, None)?;
             Ok((command.spawn()?, pipe))
         };

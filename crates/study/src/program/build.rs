@@ -1,5 +1,5 @@
-//! Which build a file of the user's is: two builds of a program are never one figure. In: an executable or a library. Out:
-//! a short identity, equal for equal builds.
+//! Identifies the build of a user's file, so that two builds of a program never share a figure. In: an executable or a library. Out: a
+//! short identity, equal for equal builds.
 
 use std::fs::File;
 use std::io::{self, Read};

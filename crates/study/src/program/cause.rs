@@ -17,8 +17,8 @@ pub fn cause(error: &Error, program: &Path) -> String {
     format!("{error}: {meaning}")
 }
 
-/// What it means that the kernel has killed a process for memory, in a control group with this limit in bytes. It also kills
-/// where the whole machine has no more, whether there is a limit or not.
+/// Explains why the kernel killed a process for memory, in a control group with this limit in bytes. The kernel also kills if the whole
+/// machine has no memory left, with or without a limit.
 pub fn killed_for_memory(limit: Option<u64>) -> String {
     let why = match limit {
         Some(limit) => format!("it needs more than the control group's limit of {}", Unit::Bytes.show(limit as f64)),

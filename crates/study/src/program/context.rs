@@ -1,4 +1,4 @@
-//! Where one run happens. In: a cell, a folder, an environment. Out: the commands around the program, and what is kept when the user
+//! The context of one run. In: a cell, a folder, an environment. Out: the commands around the program, and what is kept when the user
 //! interrupts it.
 
 use std::collections::BTreeMap;
@@ -15,35 +15,36 @@ use allocanary_rows::Moment;
 use allocanary_rows::program::Program;
 use allocanary_sys::clocks::monotonic_nanos;
 
-/// Where one run happens, and with what.
+/// The context of one run: its cell, folder, environment and limits.
 pub struct RunContext<'a> {
     /// The cell.
     pub cell: &'a Cell,
     /// Its program, with its port and folder filled in.
     pub program: Program,
-    /// Files of the run.
+    /// The folder for the files of the run.
     pub folder: PathBuf,
     /// The environment of the program.
     pub environment: BTreeMap<String, String>,
     /// The environment of the commands around it.
     pub around: BTreeMap<String, String>,
-    /// When it must have ended.
+    /// The time limit of the run.
     pub deadline: Duration,
     /// Set by Ctrl-C.
     pub stop: &'a AtomicBool,
-    /// Of each candidate, what its next run may use for reading its heap: a hundred times that.
+    /// The time that each candidate has earned for reading its heap.
     pub unspent: &'a Unspent,
-    /// The library of somebody else's that it preloads.
+    /// The library that it preloads, if that is not ours.
     pub library: Option<PathBuf>,
     /// The runtime whose settings are read back, if it has some.
     pub runtime: Option<&'a runtimes::ProgramRuntime>,
-    /// Where it runs under the recorder: what was read until the user interrupts it is put there.
+    /// Under a recorder: receives what was read when the user interrupts the run.
     pub interrupted: Option<&'a Mutex<Interrupted>>,
-    /// Whether its resident pages are read at the marks, and when the user interrupts it.
+    /// Whether its resident pages are read, at the marks and when the user interrupts it.
     pub reads_pages: bool,
 }
 
-/// Microseconds by candidate; less than nothing if more was used than earned.
+/// Microseconds of running time by candidate, less a hundred times the cost of its readings. Negative if readings cost more than was
+/// earned.
 pub type Unspent = Mutex<BTreeMap<String, i64>>;
 
 impl RunContext<'_> {
@@ -52,13 +53,13 @@ impl RunContext<'_> {
         ShellCommand { flag, text, folder: Path::new("."), environment: &self.around, output, input }
     }
 
-    /// The resident pages of all processes, if they are read. Of one that ends meanwhile there are none.
+    /// The resident pages of all processes, if they are read. A process that ends meanwhile has none.
     pub(super) fn residents(&self, moment: Option<Moment>, watch: &mut ProgramUse) -> Vec<Residents> {
         let pids = if self.reads_pages { watch.alive() } else { &[] };
         residents::of(pids, moment)
     }
 
-    /// The user has interrupted a run: if it is recorded, its pages are read before it is ended, where they are read at all.
+    /// Called when the user interrupts a run, before it is ended. For a run under a recorder, it stores the time and the resident pages.
     pub(super) fn interrupt(&self, watch: &mut ProgramUse) {
         if let Some(interrupted) = self.interrupted {
             let mut interrupted = interrupted.lock().unwrap_or_else(PoisonError::into_inner);

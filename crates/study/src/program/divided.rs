@@ -1,8 +1,8 @@
 //! What a program's heaps consist of. In: its processes. Out: resident bytes by what they are for, as columns of a row.
 //!
-//! Their memory is read from outside and nothing is stopped for it. One reading takes milliseconds, so a thread does it, and sampling goes
-//! on meanwhile. A program that ends is read when its [`Schedule`] says so: the largest reading of a run is kept. A service is read once,
-//! when it is idle.
+//! Memory is read from outside, and no process is stopped. One reading takes milliseconds, so a thread makes it, and sampling goes on
+//! meanwhile. A program that ends is read when its [`Schedule`] allows it, and the largest reading of a run is kept. A service is read
+//! once, when it is idle.
 
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -14,10 +14,10 @@ use allocanary_sys::clocks::thread_cpu_time;
 
 /// The time for one reading of all processes.
 const TIME: Duration = Duration::from_secs(5);
-/// So often a process is read again that has become another program.
+/// How often a process is read again because it has become another program.
 const TRIES: u32 = 3;
 
-/// The parts of all processes now; `None` if one of them may not be read, or nothing of their heaps could be divided.
+/// The parts of all processes now. `None` if one of them may not be read, or if no heap could be analysed.
 pub fn divided(members: &[u32]) -> Option<PartColumns> {
     let until = Instant::now() + TIME;
     let mut sum = allocanary_heap::Parts::default();
@@ -34,7 +34,7 @@ pub fn divided(members: &[u32]) -> Option<PartColumns> {
                 Ok(reading) => Some(reading),
                 // A helper that has ended has no memory any more.
                 Err(ProcessTrouble::Gone(_)) => None,
-                // Shells start the program in their place.
+                // For example, a shell has started the program in its own place (`exec`).
                 Err(ProcessTrouble::Changed(_)) if again > 0 => {
                     again -= 1;
                     continue;
@@ -72,12 +72,12 @@ struct Walked {
     cost: Duration,
 }
 
-/// The thread that makes a reading. Dropping it waits for its end, at most [`TIME`]: no thread is left behind, and that of a program
-/// that has ended ends at once, because there is nothing more to read.
+/// The thread that makes a reading. Dropping it waits until the thread ends, at most [`TIME`], so that no thread is left behind. If the
+/// program has ended, its thread ends at once, because there is nothing more to read.
 struct Reader(Option<JoinHandle<Walked>>);
 
 impl Reader {
-    /// Begins a reading. Without a thread there is none.
+    /// Begins a reading. `None` if the thread cannot be started.
     fn of(work: impl FnOnce() -> Walked + Send + 'static) -> Option<Reader> {
         let thread = std::thread::Builder::new().name("heap".into()).spawn(work);
         thread.ok().map(|thread| Reader(Some(thread)))
@@ -87,7 +87,7 @@ impl Reader {
         self.0.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
-    /// What it has read, when it has.
+    /// Waits for the thread, and returns its reading.
     fn walked(mut self) -> Option<Walked> {
         self.0.take()?.join().ok()
     }
@@ -105,7 +105,8 @@ impl ProgramReadings {
         ProgramReadings { largest, ..ProgramReadings::default() }
     }
 
-    /// Begins a reading if one of so much resident memory is worth it, and may be made so long after the program's start.
+    /// Begins a reading if none is being made and the schedule allows one. `rss`: the resident memory now. `elapsed`: the time since the
+    /// program's start.
     pub fn step(&mut self, members: &[u32], rss: u64, elapsed: Duration) {
         self.schedule.seen(rss, elapsed);
         if self.now.as_ref().is_some_and(Reader::is_reading) {
@@ -121,7 +122,7 @@ impl ProgramReadings {
         }
     }
 
-    /// Takes the reading that was made.
+    /// Takes the reading that the thread has made.
     fn collect(&mut self) {
         let Some(walked) = self.now.take().and_then(Reader::walked) else { return };
         self.schedule.read(walked.rss, walked.cost, walked.parts.is_some());
@@ -130,7 +131,7 @@ impl ProgramReadings {
         }
     }
 
-    /// The largest reading, when the program has ended.
+    /// Returns the largest reading. Called when the program has ended.
     pub fn end(&mut self) -> Option<(u64, PartColumns)> {
         self.collect();
         self.largest.take()

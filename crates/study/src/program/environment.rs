@@ -1,5 +1,5 @@
-//! The variables with which a program is started: how settings reach an allocator that is preloaded, and our contract with the preloads. In:
-//! a cell, the libraries. Out: variables.
+//! The variables with which a program is started. They carry settings to a preloaded allocator, and belong to our contract with the
+//! preloads. In: a cell, the libraries. Out: variables.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,10 +22,10 @@ impl Launcher {
         let described = self.candidates.iter().find(|known| known.allocator == cell.allocator);
         let library = self.library_of(cell).or_else(|| self.libraries.get(&cell.allocator).cloned());
         if let Some(library) = &library {
-            // What the user's environment says to allocators belongs to the program as it comes, and to that alone.
+            // The user's own variables for allocators apply only to the unchanged program. A preloaded allocator does not get them.
             all.retain(|name, _| name != SETTINGS && !self.candidates.iter().any(|known| known.environment.owns(name)));
             let library = library.display().to_string();
-            // Before the other one: the loader runs its constructor last.
+            // The prover comes first in LD_PRELOAD, because the loader then runs its constructor last.
             let library = match (self.others.get(&cell.allocator), &self.prover) {
                 (Some(other), Some(prover)) => {
                     all.insert(PROOF.into(), proof.display().to_string());
@@ -54,7 +54,8 @@ impl Launcher {
         if !of_preloads.is_empty() {
             all.insert(SETTINGS.into(), of_preloads.join(","));
         }
-        // Our preloads see to it themselves. What the user's environment says of this setting would hold on such a host too.
+        // For `own`, the setting that depends on cores is set here. Our preloads set it themselves. If the user's environment sets it, that
+        // value stays, because it would be in force on such a host too.
         if cell.allocator == "own"
             && let Some((described, cores)) = described.zip(cell.cores)
             && let Some(per_core) = &described.per_core
@@ -78,7 +79,7 @@ impl Launcher {
     }
 }
 
-/// What our library asks one of others: `jemalloc@5.3.0 jemalloc narenas=number tcache=flag`.
+/// The request of our library to a library of others: `jemalloc@5.3.0 jemalloc narenas=number tcache=flag`.
 fn asked(cell: &Cell, reader: &str, settings: &[Setting]) -> String {
     let settings = settings.iter().filter(|setting| cell.settings.contains_key(setting.name.as_ref()));
     let each = settings.filter(|setting| setting.name != PROCESS_THP).map(|setting| {

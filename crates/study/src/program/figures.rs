@@ -44,7 +44,7 @@ const UNITS: [(&str, Unit, f64); 22] = [
 ];
 
 impl FigurePattern {
-    /// Reads what the user wants: `p99:ms` and `p99=([0-9.]+)`.
+    /// Parses what the user wants: `p99:ms` and `p99=([0-9.]+)`.
     pub fn parse(key: &str, expression: &str) -> Result<FigurePattern, String> {
         let mut parts = key.split(':');
         let name = parts.next().unwrap_or_default().trim().to_string();
@@ -134,14 +134,14 @@ impl FigurePattern {
             return Err(format!("--metric {}: wanted a finite number, found `{number}`", self.name));
         }
         if value < 0.0 {
-            // Figures are compared as ratios.
+            // Figures are compared as ratios, so they must not be negative.
             return Err(format!("--metric {}: wanted zero or more, found `{number}`", self.name));
         }
         Ok(Figure { value: value * factor, unit: unit.name().into(), better: self.better.text().into() })
     }
 }
 
-/// The metric of that name that every row has.
+/// The metric of this name that every row has.
 fn built_in(name: &str) -> Option<&'static Metric> {
     METRICS.iter().find(|metric| metric.name == name)
 }

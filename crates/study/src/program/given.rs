@@ -1,4 +1,4 @@
-//! What a row keeps of the variables with which a program was started. In: its environment. Out: what differs from ours.
+//! The variables of a program that a row keeps. In: its environment. Out: the variables that differ from ours.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,7 +8,7 @@ pub(super) const PROOF: &str = "ALLOCANARY_PROOF";
 pub(super) const CORES: &str = "ALLOCANARY_CORES";
 pub(super) const PROVE: &str = "ALLOCANARY_PROVE";
 
-/// The variables that differ from ours, but for those of our contract with the library, and without the library that only asks.
+/// The variables that differ from ours, except those of our contract with the preloads. LD_PRELOAD is returned without our prover.
 pub(super) fn given(environment: &BTreeMap<String, String>, prover: Option<&Path>) -> BTreeMap<String, String> {
     let ours = |name: &str| [PROOF, CORES, PROVE].contains(&name);
     let differs = |(name, value): &(&String, &String)| !ours(name) && std::env::var(name).ok().as_ref() != Some(*value);

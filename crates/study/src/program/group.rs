@@ -54,7 +54,7 @@ impl ControlGroup {
                 }
             };
             put(&folder.join(limit), &memory.to_string())?;
-            // Without swap there is no such file.
+            // A kernel without swap has no such file.
             let _ = put(&folder.join(swap.0), &swap.1);
             group.kills = Some(folder.join(kills));
         }
@@ -90,7 +90,7 @@ impl ControlGroup {
         Ok(folder)
     }
 
-    /// The open files by which a process enters.
+    /// The open files through which a process enters the group.
     pub fn entries(&self) -> Result<Vec<File>, String> {
         let open = |folder: &PathBuf| {
             let path = folder.join("cgroup.procs");

@@ -1,7 +1,7 @@
-//! `process_thp`: the transparent huge pages that a program may get, limited by the process that starts it. In: a cell, what this host
-//! gives, what was seen of the process. Out: the limit, why it cannot act here, and its proof.
+//! `process_thp`: limits the transparent huge pages that a program may get, by the process that starts it. In: a cell, what this host
+//! gives, what was seen of the process. Out: the limit, why it has no effect here, and its proof.
 //!
-//! It is a setting of every program's candidate.
+//! Every candidate of a program has this setting.
 
 use std::fs;
 
@@ -27,12 +27,12 @@ pub fn wanted(cell: &Cell) -> Option<HugePages> {
     HugePages::named(cell.settings.get(PROCESS_THP)?)
 }
 
-/// Whether huge pages are given here to memory for which nobody advised them, and can be limited.
+/// Whether this host gives huge pages to memory that was not advised (`madvise`), and this can be limited.
 pub fn are_unasked() -> bool {
     HugePagePolicy::here().always && HugePages::Never.can_be_limited().is_ok()
 }
 
-/// Fails if the limit of one of these cells cannot act on this host.
+/// Fails if the limit of one of these cells has no effect on this host.
 pub fn check(cells: &[Cell]) -> Result<(), String> {
     for (cell, wanted) in cells.iter().filter_map(|cell| Some((cell, wanted(cell)?))) {
         let possible = wanted.can_be_limited().map_err(|error| error.to_string());
@@ -47,7 +47,7 @@ fn release() -> String {
     fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_string()
 }
 
-/// Why a limit cannot act on a host.
+/// Why a limit has no effect on a host. `None` if it has one.
 fn refusal(wanted: HugePages, given: HugePagePolicy, possible: Result<(), String>, kernel: &str) -> Option<String> {
     const SWITCH: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
     match (wanted, possible) {
@@ -74,7 +74,7 @@ fn refusal(wanted: HugePages, given: HugePagePolicy, possible: Result<(), String
 pub struct HugePageUse {
     /// Whether it may have huge pages at all.
     pub any: Option<bool>,
-    /// Whether it may have them in memory for which they were not advised.
+    /// Whether it may have them in memory that was not advised.
     pub unadvised: Option<bool>,
 }
 
@@ -86,7 +86,7 @@ impl HugePageUse {
     }
 }
 
-/// The value that was read back, or why none was; `None` if the cell has no limit. It fails if the limit is not in force.
+/// The value that was read back, or why none was. `None` if the cell has no limit. Fails if the limit is not in force.
 pub fn proof(cell: &Cell, seen: &HugePageUse) -> Result<Option<Result<String, String>>, Failure> {
     let Some(limit) = wanted(cell) else { return Ok(None) };
     let (value, found, file, line) = match limit {

@@ -1,5 +1,5 @@
-//! What counts of a run that has ended: settings that are proven, and an output that is that of the other candidates. In: what was measured.
-//! Out: an answer, or why it does not count.
+//! Whether a run that has ended counts: its settings must be proven, and its output must be that of the other candidates. In: what was
+//! measured. Out: an answer, or why it does not count.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,7 +14,7 @@ use allocanary_rows::sample::{Failure, FailureKind, Measured};
 use allocanary_sys::sys;
 
 impl Launcher {
-    /// Adds what is proven, and compares the output.
+    /// Adds the proven settings, and compares the output.
     pub(super) fn judged(&self, cell: &Cell, program: &Program, ran: Ran, proof: &Path) -> Result<Measured, Failure> {
         let mut answer = ran.answer;
         let other = self.others.get(&cell.allocator).filter(|_| self.prover.is_some());
@@ -29,7 +29,7 @@ impl Launcher {
                 proof::check_room(proof)?;
             }
             let (main, name) = &ran.main;
-            // A process that lived shorter than a sample was not seen: then the last process that loaded the library is it.
+            // A process that ends before the first sample is not seen. Then it is taken to be the last process that loaded the library.
             let unseen = lines.iter().rev().find(|line| line.at == "load").filter(|_| name.is_empty());
             let main = unseen.map_or(*main, |line| line.pid);
             let proven = proof::check(cell, &lines, main, name, &ran.complaint, preloaded)?;
@@ -99,8 +99,8 @@ impl Launcher {
         Ok(answer)
     }
 
-    /// Fails if a program that ends wrote something else than the other candidates. Where the user's check has decided about an
-    /// output, this does not.
+    /// Fails if a program that ends wrote another output than the other candidates. If the user's check has judged the output, it is not
+    /// compared.
     fn compare(&self, cell: &Cell, program: &Program, answer: &Measured) -> Result<(), Failure> {
         let Some(output) = answer.output.as_ref().filter(|_| program.compares_output()) else { return Ok(()) };
         let mut expected = self.expected.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -122,8 +122,8 @@ impl Launcher {
     }
 }
 
-/// Whether a library of somebody else's was in the process with the most memory. A service was looked at when it was idle; a program
-/// that ends may have ended before.
+/// Whether the process with the most memory had mapped the library of others. A service was looked at when it was idle. A program that ends
+/// may have ended before that.
 fn in_effect(
     library: &Path,
     mapped: Option<bool>,

@@ -20,7 +20,7 @@ use allocanary_rows::sample::{Failure, FailureKind, Measured};
 use allocanary_rows::{Candidate, PRELOAD};
 use allocanary_sys::{private, sys};
 
-/// The length of a standard output that is kept for each cell.
+/// The most bytes of standard output that are kept for each run. A longer output is kept only for the first run.
 const MOST_EACH: u64 = 1 << 20;
 
 /// Starts programs.
@@ -29,19 +29,19 @@ pub struct Launcher {
     pub libraries: BTreeMap<String, PathBuf>,
     /// The libraries of others that candidates name, by these names.
     pub others: BTreeMap<String, Other>,
-    /// Our library that asks those of others; `None` if no candidate is one.
+    /// Our library that reads settings back from libraries of others. `None` if no candidate needs it.
     pub prover: Option<PathBuf>,
     /// The candidates as descriptions: their tables of settings, and how these reach them.
     pub candidates: Vec<Description>,
-    /// The program's file; `None` if it is not known, and its build is not told then.
+    /// The program's file. `None` if it is not known: then rows do not have its build.
     pub executable: Option<PathBuf>,
     /// The program's runtime, if it is one with settings.
     pub runtime: Option<runtimes::ProgramRuntime>,
     /// The version of the program's own allocator, as far as it is known.
     pub own_version: String,
-    /// The folder with a folder for the files of each run.
+    /// The folder in which each run gets a folder for its files.
     pub folder: PathBuf,
-    /// The folder with the empty folder that each run gets.
+    /// The folder in which each run gets an empty folder.
     pub work: PathBuf,
     /// Whether the files of a run are kept.
     pub keep: bool,
@@ -53,12 +53,12 @@ pub struct Launcher {
     pub unspent: Unspent,
 }
 
-/// A library of others.
+/// A library that is not ours.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Other {
-    /// Where it is.
+    /// Its path.
     pub library: PathBuf,
-    /// How it is asked, as our library knows it.
+    /// The name by which our library knows how to read its settings.
     pub reader: &'static str,
 }
 
@@ -70,7 +70,7 @@ pub type AddsVariables<'a> = &'a dyn Fn(&mut BTreeMap<String, String>) -> Result
 pub struct ProgramRecorder<'a> {
     /// Adds its variables to the environment of the program.
     pub environment: AddsVariables<'a>,
-    /// Gets what was read of a run that is interrupted.
+    /// Receives what was read of a run that is interrupted.
     pub interrupted: &'a Mutex<Interrupted>,
     /// Whether the resident pages are read: only a trace with stacks has a place for them.
     pub reads_pages: bool,
@@ -94,8 +94,8 @@ impl Launcher {
         (ran.map(|ran| ran.answer), started.elapsed())
     }
 
-    /// The builds of the user's files in `cells`, by the names that the user gave: of the program, and of libraries that
-    /// candidates name by their paths.
+    /// The builds of the user's files in `cells`: the program, and the libraries that candidates name by their paths. The keys are the
+    /// names that the user gave.
     pub fn builds<'a>(&self, cells: impl Iterator<Item = &'a Cell>) -> BTreeMap<String, String> {
         let files = |cell: &Cell| {
             let name = cell.job.program().and_then(|program| program.command.first().cloned());
@@ -157,7 +157,7 @@ impl Launcher {
             let answer = self.judged(cell, program, ran, &proof)?;
             Ok(Recorded { answer: Measured { environment: given, ..answer }, moments, residents })
         });
-        // A long output that is equal to the first is kept once.
+        // A long output is kept only for the first run.
         let out = folder.join("stdout");
         if recorded.is_ok() && number > 1 && out.metadata().is_ok_and(|meta| meta.len() > MOST_EACH) {
             let _ = fs::remove_file(&out);
@@ -169,13 +169,13 @@ impl Launcher {
         recorded
     }
 
-    /// The library of somebody else's that a candidate names, by its path or by its name.
+    /// The library that a candidate names by its path or by its name, if it is not ours.
     pub(super) fn library_of(&self, cell: &Cell) -> Option<PathBuf> {
         let named = cell.candidate.spec.name.strip_prefix(PRELOAD).map(PathBuf::from);
         named.or_else(|| self.others.get(&cell.allocator).map(|other| other.library.clone()))
     }
 
-    /// The program's runtime, if the cell has settings of it.
+    /// The program's runtime, if the cell has settings for it.
     pub(super) fn runtime_of(&self, cell: &Cell) -> Option<&runtimes::ProgramRuntime> {
         self.runtime.as_ref().filter(|found| found.is_set_by(cell))
     }

@@ -1,4 +1,4 @@
-//! What is read at each mark. In: sizes of processes, and what they have used. Out: the columns of a row.
+//! The readings at each mark. In: sizes of processes, and what they have used. Out: the columns of a row.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use allocanary_sys::clocks::monotonic_nanos;
 pub(super) struct Marks {
     pub(super) moments: Vec<Moment>,
     pub(super) columns: BTreeMap<String, Vec<Option<u64>>>,
-    /// When each was set, in nanoseconds of the monotonic clock.
+    /// When each mark was set, in nanoseconds of the monotonic clock.
     pub(super) times: Vec<(Moment, u64)>,
 }
 
@@ -43,14 +43,14 @@ impl Marks {
         parts.into_iter().flatten().for_each(|(name, bytes)| self.set(name, bytes));
     }
 
-    /// A mark with a complete reading.
+    /// Adds a mark, with a complete reading.
     pub(super) fn read(&mut self, moment: Moment, watch: &mut ProgramUse) {
         let (sizes, details) = watch.read();
         self.mark(moment, &readings(&sizes, &details, watch.peak));
     }
 }
 
-/// How many of the readings are sizes of processes.
+/// How many of the readings are sizes of processes. They come first.
 pub(super) const SIZES: usize = 6;
 
 /// The readings by name.
@@ -73,6 +73,6 @@ pub(super) fn readings(sizes: &TreeSizes, details: &Details, peak: u64) -> [(&'s
     ]
 }
 
-/// At its start a program has used nothing. Its memory is not read: the loader may still be at work.
+/// The readings at its start, when a program has used nothing. Its memory is not read, because the loader may still be at work.
 pub(super) const START: [(&str, Option<u64>); 4] =
     [("user_us", Some(0)), ("system_us", Some(0)), ("minor_faults", Some(0)), ("major_faults", Some(0))];

@@ -1,4 +1,4 @@
-//! What a program writes. In: a pipe. Out: a file of bounded length, the hash of all of it, and its last lines.
+//! Reads what a program writes. In: a pipe. Out: a file of bounded length, the hash of all bytes, and the last lines.
 //!
 //! A thread of ours reads each pipe, so that a program that writes a gigabyte fills neither memory nor the disk.
 
@@ -15,9 +15,9 @@ use allocanary_sys::fnv::Fnv;
 use allocanary_sys::private;
 use allocanary_text::outside::harmless;
 
-/// The length of a kept file. What is written beyond it is read and counted only.
+/// The length of a kept file. What is written after it is only read and counted.
 pub const MOST_KEPT: u64 = 16 << 20;
-/// The bytes from whose end messages are made.
+/// How many of the last bytes are kept, to make messages of their end.
 const MOST_END: usize = 8 << 10;
 
 /// A pipe that is being read.
@@ -35,7 +35,7 @@ struct State {
     end: VecDeque<u8>,
     /// The text that somebody waits for, and whether it was seen.
     wanted: Option<(Vec<u8>, bool)>,
-    /// Whether the file can no longer be written: the disk is full.
+    /// Whether the file can no longer be written, because the disk is full.
     is_full: bool,
 }
 
@@ -54,7 +54,7 @@ impl Pipe {
         self.state().wanted.as_ref().is_some_and(|(_, seen)| *seen)
     }
 
-    /// Waits for the end of the pipe, for at most `most`: a process that was not ended may hold it open.
+    /// Waits for the end of the pipe, for at most `most`, because a process that was not ended may hold it open.
     pub fn finish(&self, most: Duration) {
         let until = Instant::now() + most;
         let mut pause = Duration::from_micros(50);
@@ -100,7 +100,7 @@ fn drain(mut pipe: impl Read, out: &mut File, shared: &Mutex<State>) {
         let mut state = shared.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let room = MOST_KEPT.saturating_sub(state.bytes).min(read as u64) as usize;
         if room > 0 && !state.is_full {
-            // What is in the way of the rows on a full disk is given up.
+            // On a full disk the rows need the room, so the file is emptied.
             state.is_full = out.write_all(&piece[..room]).is_err();
             if state.is_full {
                 let _ = out.set_len(0);

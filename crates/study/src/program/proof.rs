@@ -41,7 +41,7 @@ pub struct ProofLine {
     /// The memory budget, if one is on.
     #[serde(default)]
     pub memory_budget: Option<BudgetLine>,
-    /// What is wrong.
+    /// The problem that the preload reports.
     #[serde(default)]
     pub problem: Option<String>,
     /// Bytes in blocks at exit.
@@ -56,7 +56,7 @@ pub struct ProofLine {
     /// Bytes of mappings at exit.
     #[serde(default)]
     pub allocator_mapped_bytes: Option<u64>,
-    /// Bytes of the allocator's own at exit.
+    /// Bytes that the allocator needs for itself at exit.
     #[serde(default)]
     pub allocator_metadata_bytes: Option<u64>,
     /// Arenas at exit.
@@ -76,22 +76,22 @@ pub struct BudgetLine {
 pub struct Proven {
     /// The allocator's version.
     pub version: String,
-    /// The settings that were asked for, as they were read back.
+    /// The requested settings, as they were read back.
     pub found: BTreeMap<String, String>,
-    /// Those that were not read back, each with the reason.
+    /// The settings that were not read back, each with the reason.
     pub unproven: BTreeMap<String, String>,
-    /// The counters of the biggest process at its exit.
+    /// The counters of the largest process at its exit.
     pub exit: Option<ProofLine>,
 }
 
-/// Reads the lines; a line that a kill has torn is left out.
+/// Reads the lines. A line that a kill has cut off is left out.
 pub fn read(path: &Path) -> Vec<ProofLine> {
     let text = fs::read_to_string(path).unwrap_or_default();
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
-/// Fails if a line could not be appended to the file: the disk is full, or files may not get that long. A preload that could not
-/// write its line says nothing.
+/// Fails if a line could not be appended to the file: the disk is full, or files may not get that long. A preload that could not write its
+/// line cannot report this itself.
 pub fn check_room(path: &Path) -> Result<(), Failure> {
     private::append(path, b"\n").map_err(|error| Failure {
         kind: FailureKind::Around,
@@ -116,7 +116,7 @@ pub enum PreloadLibrary<'a> {
     },
 }
 
-/// What the lines prove of a cell whose biggest process was `main`, with the end of its standard error.
+/// What the lines prove about a cell. `main` is its largest process. `complaint` is the end of its standard error.
 pub fn check(
     cell: &Cell,
     lines: &[ProofLine],
@@ -142,7 +142,7 @@ pub fn check(
             [] => "in no process".to_string(),
             [first, ..] => format!("only in other processes, such as {first}"),
         };
-        // The loader's own words, if it dropped the library.
+        // The loader's own message, if it dropped the library.
         let loader = complaint.split(" | ").find(|line| line.contains("cannot be preloaded"));
         let loader = loader.map_or(String::new(), |line| format!(": {line}"));
         return fail(format!(
@@ -169,7 +169,7 @@ pub fn check(
             return fail(format!("{library}: wanted as the malloc of {}, found {found}", load.exe));
         }
         version = if version.is_empty() { known } else { version };
-        // `mimalloc@2.0` of a file's name is any 2.0; a version that was asked for is that one.
+        // `mimalloc@2.0`, from a file's name, means any 2.0. A complete version means itself.
         let is_wanted = |wanted: &str| version == wanted || version.starts_with(&format!("{wanted}."));
         if let Some((_, wanted)) = cell.allocator.split_once('@').filter(|(_, wanted)| !is_wanted(wanted)) {
             return fail(format!("{library}: wanted version {wanted}, found {version} in {}", load.exe));

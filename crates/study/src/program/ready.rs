@@ -23,7 +23,7 @@ pub enum Ready {
 }
 
 impl Ready {
-    /// Reads `tcp:6379`, `tcp:host:6379`, `http://...`, `line:TEXT`, or else a command.
+    /// Parses `tcp:6379`, `tcp:host:6379`, `http://...`, `line:TEXT`, or else a command.
     pub fn parse(text: &str) -> Result<Ready, String> {
         let wrong = |wanted: &str| Err(format!("--ready: wanted {wanted}, found `{text}`"));
         if let Some(at) = text.strip_prefix("tcp:") {
@@ -50,7 +50,7 @@ impl Ready {
         }
     }
 
-    /// The same with the cell's port.
+    /// The same condition with the cell's port filled in.
     pub fn with(&self, fill: impl Fn(&str) -> String) -> Ready {
         match self {
             Ready::Tcp(at) => Ready::Tcp(fill(at)),
@@ -69,7 +69,7 @@ impl Ready {
         }
     }
 
-    /// The port on which something answers already, before the program is started.
+    /// The address at which something answers already, before the program is started.
     pub fn is_taken(&self) -> Option<&str> {
         match self {
             Ready::Tcp(at) | Ready::Http { at, .. } => connect(at).map(|_| at.as_str()),
@@ -99,7 +99,7 @@ fn http(at: &str, path: &str) -> Option<bool> {
     let mut stream = connect(at)?;
     stream.set_read_timeout(Some(PATIENCE)).ok()?;
     stream.set_write_timeout(Some(PATIENCE)).ok()?;
-    // In one write: a server may answer and close after its first read.
+    // The request is one write, because a server may answer and close after its first read.
     stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: {at}\r\nConnection: close\r\n\r\n").as_bytes()).ok()?;
     let mut head = [0; 12];
     stream.read_exact(&mut head).ok()?;

@@ -8,11 +8,11 @@ use allocanary_rows::Moment;
 
 /// The pages of a process that were resident at a mark.
 pub struct Residents {
-    /// The mark; none where the recording was ended from outside.
+    /// The mark. `None` at the moment when the recording was ended from outside.
     pub moment: Option<Moment>,
     /// The process.
     pub pid: u32,
-    /// Ranges of addresses, sorted: private memory without a file.
+    /// Ranges of addresses, sorted. Only private memory without a file is in them.
     pub ranges: Vec<Range<u64>>,
 }
 
@@ -23,11 +23,11 @@ pub struct Interrupted {
     pub moments: Vec<(Moment, u64)>,
     /// When it was interrupted; 0 if it was not.
     pub end: u64,
-    /// The resident pages of each process at the marks, and then.
+    /// The resident pages of each process, at the marks and at the interrupt.
     pub residents: Vec<Residents>,
 }
 
-/// The resident pages of every process below this one, now. Of one that ends meanwhile there are none.
+/// The resident pages of every process below this one, now. A process that ends meanwhile has none.
 pub fn residents() -> Vec<Residents> {
     of(&tree::members(&BTreeSet::new()), None)
 }

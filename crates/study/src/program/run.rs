@@ -1,5 +1,5 @@
-//! One run of the user's program: to its end, or, of a service, until its load is done and it was idle. In: a place. Out: what was measured,
-//! or a failure.
+//! One run of the user's program. A program that ends runs to its end. A service runs until its load is done and it was idle. In: a
+//! context. Out: what was measured, or a failure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -21,7 +21,7 @@ use allocanary_text::units::parse_duration;
 /// The default time that a service is idle.
 pub const SETTLE: Duration = Duration::from_secs(5);
 
-/// The time that the command after the program has when the user has interrupted the run.
+/// The time for the command after the program, if the user has interrupted the run.
 const CLEANING: Duration = Duration::from_secs(10);
 
 /// A run that has ended.
@@ -34,9 +34,9 @@ pub struct Ran {
     pub complaint: String,
     /// What the kernel said of the huge pages of that process.
     pub huge_pages: HugePageUse,
-    /// That process as its runtime sees it, if that was read.
+    /// The runtime's view of that process, if it was read.
     pub runtime: Option<runtimes::RuntimeView>,
-    /// Whether that process had the library of somebody else's, as far as it was looked at.
+    /// Whether that process had mapped the library of others. `None` if nobody looked.
     pub mapped: Option<bool>,
     /// When each mark was set, in nanoseconds of the monotonic clock.
     pub moments: Vec<(Moment, u64)>,
@@ -44,8 +44,8 @@ pub struct Ran {
     pub residents: Vec<Residents>,
 }
 
-/// Kills every process that this one has started, and their descendants. Those that have left their parents are found
-/// after [`sys::adopt_orphans`] only. `root` may lead a process group.
+/// Kills every process that this one has started, and their descendants. Processes that have left their parents are found only after
+/// [`sys::adopt_orphans`]. `root` may lead a process group.
 pub fn end_all(root: u32) {
     tree::end(root, &BTreeSet::new());
 }
@@ -63,8 +63,8 @@ impl RunContext<'_> {
         }
         let ran = if self.program.is_service() { self.service() } else { self.once() };
         if let Some(text) = &self.program.after {
-            // After a failure too: it cleans up. The failure of the program says more than that of the cleaning. After an
-            // interrupt it has a short time of its own.
+            // The command cleans up, so it runs after a failure too. Then the failure of the program is returned, which says more than a
+            // failure of the cleaning. After an interrupt the command has a short time of its own.
             let unset = AtomicBool::new(false);
             let (stop, time) = match self.stop.load(Ordering::Relaxed) {
                 true => (&unset, self.deadline.min(CLEANING)),
@@ -78,7 +78,7 @@ impl RunContext<'_> {
         ran
     }
 
-    /// A program that ends.
+    /// Runs a program that ends.
     fn once(&self) -> Result<Ran, Failure> {
         let mut running = Running::start(self)?;
         running.watch.keeps_parts = true;
@@ -130,7 +130,7 @@ impl RunContext<'_> {
         };
         let mut found = readings(&most, &details, running.peak());
         if !running.watch.is_known() {
-            // It ended before it could be looked at often enough: its sizes are not known, but for the kernel's account.
+            // The program ended before it was sampled often enough. Of its sizes only the peak is known, from the kernel.
             found[..SIZES].iter_mut().for_each(|(name, value)| {
                 *value = value.filter(|bytes| *name == "peak_resident_bytes" && *bytes > 0);
             });
@@ -159,7 +159,7 @@ impl RunContext<'_> {
         Ok(self.ran(answer, &running, moments))
     }
 
-    /// A program that runs until it is stopped.
+    /// Runs a service: a program that runs until it is stopped.
     fn service(&self) -> Result<Ran, Failure> {
         let (mut marks, mut residents) = (Marks::default(), Vec::new());
         let ran = self.served(&mut marks, &mut residents);
@@ -171,7 +171,7 @@ impl RunContext<'_> {
         ran
     }
 
-    /// The same; what was read so far stays where it fails.
+    /// Runs the service. If it fails, `marks` and `residents` have what was read so far.
     fn served(&self, marks: &mut Marks, residents: &mut Vec<Residents>) -> Result<Ran, Failure> {
         let wrong = |text: String| Failure { kind: FailureKind::Start, text };
         let ready = self.program.ready.as_deref().map(Ready::parse).transpose().map_err(wrong)?;

@@ -1,5 +1,5 @@
-//! A program that was started, with all that it starts. In: a place. Out: whether it runs, is ready, has ended and how; and
-//! its end, whatever happens.
+//! A program that was started, with all processes that it starts. In: a context. Out: whether it runs, whether it is ready, and how it has
+//! ended. It is ended whatever happens.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -21,11 +21,11 @@ use super::watch::ProgramUse;
 use allocanary_rows::sample::{Failure, FailureKind};
 use allocanary_sys::sys::{self, HugePages, ResourceUsage};
 
-/// What the child may touch between its own reading and exec.
+/// The most bytes that the child may touch after it has read its own memory and before `exec`.
 const FAULTED: u64 = 256 << 10;
 /// The time that a service has to end after its signal.
 const GRACE: Duration = Duration::from_secs(10);
-/// The time that processes that a program leaves, and its outputs, have to end by themselves.
+/// The time that leftover processes of a program, and its outputs, have to end by themselves.
 pub(super) const LEFT: Duration = Duration::from_secs(1);
 
 /// A program that was started. Whatever happens, dropping it ends it with all that it has started.
@@ -39,12 +39,11 @@ pub(super) struct Running<'a> {
     /// How many processes of our own control group the kernel had killed for memory before it was started.
     kills_before: u64,
     pub(super) started: Instant,
-    /// The first process's status and resources, when it has ended.
+    /// The first process's status and resources, once it has ended.
     pub(super) ended: Option<(i32, ResourceUsage)>,
-    /// The resources of processes that it left to us.
+    /// The resources of processes that became our children when their parents had ended.
     orphans: ResourceUsage,
-    /// What the kernel carries from this process into the most resident memory of the program, across fork and exec: see
-    /// [`sys::Carried`].
+    /// How much of this process's most resident memory the kernel counts for the program, across fork and exec: see [`sys::Carried`].
     carried: u64,
     is_over: bool,
 }
@@ -74,7 +73,7 @@ impl<'a> Running<'a> {
             let input = program.stdin.as_ref().map(std::fs::File::open).transpose()?;
             command.stdin(input.map_or_else(Stdio::null, Stdio::from)).stdout(Stdio::piped()).stderr(Stdio::piped());
             let carried = sys::prepare(&mut command, entries, huge_pages)?;
-            // Before it starts: on a busy machine this thread may not run for 50 ms after that.
+            // Taken before the start, because on a busy machine this thread may not run for 50 ms after it.
             let started = Instant::now();
             let mut child = command.spawn()?;
             let line = program.ready.as_deref().and_then(|text| text.strip_prefix("line:"));
@@ -123,7 +122,7 @@ impl<'a> Running<'a> {
         self.place.stop.load(Ordering::Relaxed) || Instant::now() >= self.until()
     }
 
-    /// Waits and samples for a moment; whether the first process still runs.
+    /// Waits for a moment and samples. Returns whether the first process still runs.
     pub(super) fn step(&mut self, watched: &sys::Watched) -> bool {
         self.watch.sample();
         watched.sleep(self.watch.pause().min(Duration::from_millis(20)));
@@ -141,7 +140,7 @@ impl<'a> Running<'a> {
         self.ended.is_none()
     }
 
-    /// Collects orphans that have ended; whether any process of the program is alive.
+    /// Collects orphans that have ended. Returns whether any process of the program is alive.
     pub(super) fn is_alive(&mut self) -> bool {
         let running = self.is_running();
         let alive: Vec<u32> = tree::members(&self.watch.others);
@@ -166,7 +165,7 @@ impl<'a> Running<'a> {
         self.err.finish(LEFT);
     }
 
-    /// What it wrote last.
+    /// The last lines that it wrote.
     pub(super) fn last(&self) -> String {
         let (err, out) = (self.err.last_lines(), self.out.last_lines());
         match (err.is_empty(), out.is_empty()) {
@@ -176,7 +175,7 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// The failure of a program that has ended when it should not, or by a signal or an exit code.
+    /// The failure of a program that ended when it should not have, by a signal, or with an exit code.
     pub(super) fn failure(&mut self, when: &str) -> Failure {
         self.end();
         let Some((status, _)) = self.ended else {
@@ -188,7 +187,7 @@ impl<'a> Running<'a> {
                 format!("killed by the kernel for memory: it needs more than --memory-limit {memory}{}", self.last());
             return Failure { kind: FailureKind::OutOfMemory, text };
         }
-        // Without --memory-limit it is in our own group, which is that of a container and may have a limit.
+        // Without --memory-limit the program is in our own group, which may be that of a container and have a limit.
         if is_killed(status) && self.kills_before != sys::memory_kills() {
             let text = format!("{}{when}{}", killed_for_memory(sys::memory_limit()), self.last());
             return Failure { kind: FailureKind::OutOfMemory, text };
@@ -206,7 +205,7 @@ impl<'a> Running<'a> {
             return Failure { kind: FailureKind::Late, text: "was interrupted".into() };
         }
         let seconds = self.place.deadline.as_secs_f64();
-        // Without --ready or --load it is taken for a program that ends.
+        // Without --ready or --load a program counts as one that ends.
         let service = match self.place.program.is_service() {
             true => "",
             false => "; if it is a service, say how to tell that it is ready (--ready) and how to use it (--load)",
@@ -215,13 +214,13 @@ impl<'a> Running<'a> {
         Failure { kind: FailureKind::Late, text }
     }
 
-    /// All that it and its descendants have used.
+    /// The resources that it and its descendants have used.
     pub(super) fn used(&self) -> ResourceUsage {
         tree::added(self.ended.map_or(ResourceUsage::default(), |(_, usage)| usage), self.orphans)
     }
 
-    /// The most resident memory since its start: of all processes as sampled, or of one by the kernel's account, which has
-    /// the last moment too. 0 if neither knows it.
+    /// The most resident memory since its start. It is the larger of the sampled sum of all processes, and the kernel's count of one
+    /// process, which includes its last moment. 0 if neither is known.
     pub(super) fn peak(&self) -> u64 {
         let of_one = Some(self.used().most_rss).filter(|most| *most > self.carried.saturating_add(FAULTED));
         let sampled = if self.watch.is_known() { self.watch.peak } else { 0 };
@@ -256,7 +255,7 @@ impl<'a> Running<'a> {
         })
     }
 
-    /// Sends the signal that ends a service, and waits; whether it had to be killed.
+    /// Sends the signal that ends a service, and waits. Returns whether it had to be killed.
     pub(super) fn stop(&mut self) -> bool {
         let signal = self.place.program.stop.as_deref().and_then(signal_number).unwrap_or(libc::SIGTERM);
         // A daemon has left the first process, so every process that has no parent below us gets the signal.

@@ -1,56 +1,56 @@
-//! When a program that ends is read. In: its resident memory as it is sampled, and what readings took. Out: whether one may be made now.
-//! Pure.
+//! Decides when the heap of a program that ends is read. In: samples of its resident memory, and the costs of readings. Out: whether a
+//! reading may be made now. Nothing here reads memory or a clock.
 //!
 //! A reading is worth it when the memory has grown by a tenth. It may be made in two cases:
 //!
-//! - It was earned: all readings of the candidate take at most 1 % of a core, this one included. Short runs save up for one.
-//! - It is made in advance: the memory has stood still for a quarter of a second, and is half as much again as that of the largest
-//!   reading. The time is taken from what is earned later, and until it is earned no other run of the candidate has one in advance.
+//! - It was earned: all readings of the candidate, with this one, take at most 1 % of a core. Short runs save up for one.
+//! - It is made in advance: the memory has not changed for a quarter of a second, and is at least 1.5 times that of the largest reading.
+//!   The cost is earned back later. Until then, no other run of the candidate makes a reading in advance.
 //!
-//! Without the second a program of few seconds had no divided heap on a busy machine: a reading takes more time there, and was earned
-//! when the program had ended. Of each candidate one run at a time is ahead; each of its readings is of half as much memory again,
-//! so that all together take three times as long as the last one at most.
+//! Without the second case, a program of a few seconds would have no analysed heap on a busy machine: a reading takes longer there, and
+//! would be earned only after the program has ended. Only one run of a candidate is in debt at a time. Each of its readings has at least
+//! 1.5 times the memory of the last one, so all together take at most three times as long as the last one.
 
 use std::time::Duration;
 
 /// The share of a core that readings may take: one in this many.
 const ONE_IN: u32 = 100;
-/// What a reading is expected to take before there was one: for each process, and for a GiB.
+/// The expected cost of the first reading: for each process, and for each GiB.
 const EXPECTED: (Duration, Duration) = (Duration::from_millis(4), Duration::from_millis(350));
-/// A program that is smaller is still being loaded.
+/// A program with less resident memory is still being loaded.
 const LEAST: u64 = 1 << 20;
-/// Memory that has not changed by a tenth for so long stands still.
+/// The memory stands still if it has not changed by a tenth for so long.
 const STILL: Duration = Duration::from_millis(250);
-/// After so many readings that failed none is made in advance.
+/// After this many failed readings, none is made in advance.
 const TRIES: u32 = 3;
 
-/// What readings of a program took, and what its memory did since.
+/// The costs of a program's readings, and what its memory did since.
 #[derive(Default)]
 pub struct Schedule {
     /// The resident memory of the largest reading.
     largest: u64,
-    /// The resident memory of the last one, and its processor time.
+    /// The resident memory of the last reading, and its processor time.
     last: Option<(u64, Duration)>,
     /// Processor time of all readings.
     cost: Duration,
-    /// Readings that have divided no heap.
+    /// Readings that could not analyse a heap.
     failed: u32,
-    /// The resident memory that it has had since some time after its start, but for a tenth.
+    /// The resident memory that has not changed by more than a tenth, and since when after the program's start.
     still: (u64, Duration),
-    /// Microseconds of the candidate's earlier runs, less a hundred times what reading took in them: what they have left, or, if it is
-    /// less than nothing, what they had in advance.
+    /// Microseconds that the candidate's earlier runs have left: their time, less a hundred times the cost of their readings. Negative if a
+    /// reading was made in advance.
     pub saved: i64,
 }
 
 impl Schedule {
-    /// Notes a sample of the resident memory, so long after the program's start.
+    /// Notes a sample of the resident memory. `elapsed`: the time since the program's start.
     pub fn seen(&mut self, rss: u64, elapsed: Duration) {
         if rss.abs_diff(self.still.0) > self.still.0 / 10 {
             self.still = (rss, elapsed);
         }
     }
 
-    /// Whether a reading is worth it now, and was earned or may be made in advance.
+    /// Whether a reading is worth it now, and is earned or may be made in advance.
     pub fn may(&self, processes: usize, rss: u64, elapsed: Duration) -> bool {
         let largest = self.largest.max(LEAST);
         rss > largest + largest / 10 && (self.is_earned(processes, rss, elapsed) || self.is_in_advance(rss, elapsed))
@@ -68,11 +68,11 @@ impl Schedule {
     fn is_in_advance(&self, rss: u64, elapsed: Duration) -> bool {
         let is_still = elapsed.saturating_sub(self.still.1) >= STILL;
         let largest = self.largest.max(LEAST);
-        // One that failed is made again, since the program may have started another one meanwhile; but not again and again.
+        // A failed reading is made again, since the program may have started another one meanwhile, but only a few times.
         self.saved >= 0 && is_still && self.failed < TRIES && rss >= largest + largest / 2
     }
 
-    /// Notes a reading, and whether it has divided a heap.
+    /// Notes a reading, and whether it has analysed a heap.
     pub fn read(&mut self, rss: u64, cost: Duration, is_divided: bool) {
         self.cost += cost;
         self.last = Some((rss, cost));
@@ -83,7 +83,8 @@ impl Schedule {
         }
     }
 
-    /// What is left for the candidate's next run, in microseconds, if this one took so long. Less than nothing if more was had in advance.
+    /// The microseconds that are left for the candidate's next run, after this one took `elapsed`. Negative if a reading was made in
+    /// advance.
     pub fn balance(&self, elapsed: Duration) -> i64 {
         self.saved.saturating_add(micros(elapsed)).saturating_sub(micros(self.cost * ONE_IN))
     }

@@ -23,7 +23,7 @@ pub struct TreeSizes {
     pub most: u64,
     /// Resident memory without files.
     pub anon: u64,
-    /// Resident memory of files, and shared.
+    /// Resident memory of files, and shared memory.
     pub files: u64,
     /// Address space.
     pub vsz: u64,
@@ -54,7 +54,7 @@ impl TreeSizes {
         })
     }
 
-    /// The sum of two; the most is that of either.
+    /// The sum of two. `most` is the larger of both.
     pub fn and(self, other: TreeSizes) -> TreeSizes {
         TreeSizes {
             rss: self.rss + other.rss,
@@ -68,7 +68,7 @@ impl TreeSizes {
         }
     }
 
-    /// The larger of each.
+    /// The larger of each size.
     pub fn or(self, other: TreeSizes) -> TreeSizes {
         TreeSizes {
             rss: self.rss.max(other.rss),
@@ -86,21 +86,21 @@ impl TreeSizes {
 /// Counters and exact sizes of a process, which cost more to read.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Details {
-    /// Faults and processor time, of the process and of children that it has waited for.
+    /// Page faults without a disk read. These counters include children that the process has waited for.
     pub minor_faults: u64,
-    /// Faults with a disk read.
+    /// Page faults with a disk read.
     pub major_faults: u64,
     /// Processor time in the program, in microseconds.
     pub user_us: u64,
     /// Processor time in the kernel, in microseconds.
     pub system_us: u64,
-    /// Resident memory, shared pages divided among their users; `None` if it may not be read.
+    /// Resident memory, where each shared page is divided among its users (PSS). `None` if it may not be read.
     pub pss: Option<u64>,
     /// Resident memory that only this process has.
     pub private: Option<u64>,
-    /// Given back lazily, and still resident.
+    /// Bytes that were lazily given back, and are still resident.
     pub lazy_free: Option<u64>,
-    /// In huge pages.
+    /// Bytes in huge pages.
     pub huge: Option<u64>,
 }
 
@@ -141,7 +141,7 @@ impl Details {
 /// Resident bytes by what they are, as columns of a row.
 pub type PartColumns = Vec<(&'static str, u64)>;
 
-/// By kind of mapping: of the program's files, stacks, heap, other mappings, and of the heap in huge pages.
+/// The columns by kind of mapping: the program's files, stacks, heap, other mappings, and the part of the heap in huge pages.
 const KINDS: [&str; 5] =
     ["part_files_bytes", "part_stacks_bytes", "part_unknown_bytes", "part_shared_bytes", "part_unknown_huge_bytes"];
 
@@ -173,11 +173,11 @@ pub fn members(others: &BTreeSet<u32>) -> Vec<u32> {
     found
 }
 
-/// Who started whom.
+/// How the children of a process are found.
 enum Parents {
-    /// The kernel lists the children of each process.
+    /// The kernel lists them.
     Listed,
-    /// It does not: the parents of all processes.
+    /// The kernel does not list them. They follow from the parents of all processes.
     All(BTreeMap<u32, Vec<u32>>),
 }
 
@@ -206,7 +206,7 @@ impl Parents {
 pub fn end(root: u32, others: &BTreeSet<u32>) -> sys::ResourceUsage {
     let mut used = sys::ResourceUsage::default();
     sys::signal(root, true, libc::SIGKILL);
-    // A process that forks while it is killed may leave another: until none is left.
+    // A process that forks while it is killed may leave another, so this repeats until none is left.
     for round in 0..2000_u32 {
         let left = members(others);
         if left.is_empty() {

@@ -1,5 +1,5 @@
-//! The environment of this process. Out: the variables that are text, which settings are added to, and the others, which a program gets
-//! as they are: a folder's name in another encoding in `PWD` is enough for one.
+//! The environment of this process. Out: the variables that are text, to which settings are added, and the others, which a program gets
+//! unchanged. A folder's name in another encoding makes `PWD` one of the others.
 
 use std::collections::BTreeMap;
 use std::env::vars_os;
@@ -10,7 +10,7 @@ pub(super) fn texts() -> BTreeMap<String, String> {
     texts_of(vars_os())
 }
 
-/// The others.
+/// The variables whose name or value is not UTF-8.
 pub(super) fn others() -> impl Iterator<Item = (OsString, OsString)> {
     vars_os().filter(|(name, value)| name.to_str().is_none() || value.to_str().is_none())
 }

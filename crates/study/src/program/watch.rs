@@ -1,7 +1,7 @@
 //! Watches a program from outside. In: the time that passes. Out: the most that it used, and its memory over time.
 //!
-//! A sample costs this command some 20 microseconds for each process. The next sample is taken when the last one costs at
-//! most 1 % of the time until then, so that at most 1 % of a core is spent.
+//! A sample costs this command some 20 microseconds for each process. The pause after it is a hundred times its cost, so that at most 1 %
+//! of a core is spent.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -18,10 +18,10 @@ use allocanary_sys::clocks::thread_cpu_time;
 const ONE_IN: u32 = 100;
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(100);
-/// A program that was seen so often, or so long after its start, is loaded.
+/// A program that was sampled so often, or so long after its start, is loaded.
 const ENOUGH: u32 = 4;
 const LOADED: Duration = Duration::from_millis(10);
-/// A program that is smaller is still being loaded.
+/// A program with less resident memory is still being loaded.
 const LEAST_PARTS: u64 = 1 << 20;
 
 /// What a program uses.
@@ -34,7 +34,7 @@ pub struct ProgramUse {
     pub now: TreeSizes,
     /// The most of each sample since the last [`ProgramUse::forget`].
     most: TreeSizes,
-    /// The most resident memory of a process until then.
+    /// The most resident memory of one process before that.
     before: u64,
     /// The most resident memory since the start.
     pub peak: u64,
@@ -48,15 +48,15 @@ pub struct ProgramUse {
     pub reads_advice: bool,
     /// Whether the parts of the memory are kept whenever it has grown: for a program that ends, and is never idle.
     pub keeps_parts: bool,
-    /// These parts, and the resident memory that they were read at.
+    /// These parts, and the resident memory when they were read.
     parts: Option<(u64, PartColumns)>,
     /// The time that reading them took.
     parts_cost: Duration,
-    /// Readings that divide the heap, too.
+    /// Readings that also analyse the heap.
     pub walks: ProgramReadings,
-    /// A library whose mapping is looked for.
+    /// The library whose mapping is searched for.
     pub library: Option<PathBuf>,
-    /// Whether the process with the most memory has it; `None` if it was not looked at.
+    /// Whether the process with the most memory has mapped it. `None` if nobody looked.
     pub mapped: Option<bool>,
     /// The runtime whose settings are read back.
     pub runtime: Option<runtimes::ProgramRuntime>,
@@ -64,7 +64,7 @@ pub struct ProgramUse {
     pub runtime_seen: Option<runtimes::RuntimeView>,
     over_time: Steps,
     samples: u32,
-    /// Samples that found a process, and when the last one did.
+    /// How many samples found a process, and when the last one did.
     looks: u32,
     seen: Duration,
     /// The time of the next sample.
@@ -134,7 +134,7 @@ impl ProgramUse {
             sum = sum.and(sizes);
             true
         });
-        // At its start the loader has not mapped it yet. Later looks are seldom: each reads all mappings.
+        // The loader maps it some time after the start. Later samples look for it seldom, because each look reads all mappings.
         if self.mapped != Some(true)
             && (self.samples < 64 || self.samples.is_multiple_of(64))
             && let Some(library) = &self.library
@@ -157,11 +157,11 @@ impl ProgramUse {
             self.peak = self.peak.max(sum.rss).max(sum.most);
             self.over_time.add(self.started.elapsed(), sum.rss);
         }
-        // The search for processes is spread over the samples between two of them.
+        // A sample that searches for processes costs more, so a longer pause follows it.
         let cost = thread_cpu_time() - before;
         self.next = Instant::now() + (cost * ONE_IN).clamp(SHORTEST, LONGEST);
-        // Each reading is of a tenth more memory than the last, and one costs as much as many samples, in which the program
-        // cannot map memory: together they may cost what samples may. A program that ends at once has none.
+        // Reading the parts costs as much as many samples, and the program cannot map memory meanwhile. So the memory must have grown by a
+        // tenth since the last reading, and all readings may cost what samples may. A program that ends at once has none.
         let last = self.parts.as_ref().map_or(LEAST_PARTS, |(rss, _)| *rss);
         let may = self.parts_cost * ONE_IN <= self.started.elapsed();
         if self.keeps_parts && may && sum.rss > last + last / 10 {
@@ -177,7 +177,7 @@ impl ProgramUse {
         }
     }
 
-    /// A complete reading of all processes, with what is slow to read.
+    /// Reads all processes completely, also what is slow to read.
     pub fn read(&mut self) -> (TreeSizes, Details) {
         self.members = tree::members(&self.others);
         self.look();
@@ -187,7 +187,7 @@ impl ProgramUse {
         (self.now, all.reduce(Details::and).unwrap_or_default())
     }
 
-    /// Reads what the runtime of the process with the most memory was given, and took. It may take something else later.
+    /// Reads the settings that the runtime of the process with the most memory was given, and those in force. They may change later.
     fn read_runtime(&mut self) {
         if let Some(found) = &self.runtime {
             let seen = runtimes::RuntimeView::read(self.biggest.0, found);
@@ -202,9 +202,9 @@ impl ProgramUse {
         }
     }
 
-    /// The parts that were kept, when the program has ended: with a divided heap if that reading was of at least half of the peak; else
-    /// by kind of mapping if they were read near the peak; else what there is. A program that grew fast, or on a busy machine, may have
-    /// none.
+    /// The parts that were kept, when the program has ended. They have an analysed heap if that reading was of at least half of the peak.
+    /// Otherwise they are by kind of mapping, if those were read near the peak. Otherwise they are what there is. A program that grew fast,
+    /// or on a busy machine, may have none.
     pub fn parts_near_peak(&mut self) -> Option<PartColumns> {
         let peak = self.peak;
         let is_of = move |least: u64| move |(rss, _): &(u64, PartColumns)| *rss >= least;
@@ -220,25 +220,25 @@ impl ProgramUse {
         divided(&self.members).or_else(|| tree::parts(&self.members))
     }
 
-    /// Forgets the most, but for the peak: another part of the run begins.
+    /// Forgets the largest sizes, except the peak, when another part of the run begins.
     pub fn forget(&mut self) {
         self.most = self.now;
         self.before = self.now.most;
     }
 
-    /// The most of each since the last [`ProgramUse::forget`].
+    /// The largest sizes since the last [`ProgramUse::forget`].
     ///
-    /// A short peak lies between two samples. The kernel keeps the highest resident memory of each process, and what files had of
-    /// it is at most what they had in any sample: the rest is RssAnon. Of several processes nobody knows whether they were
-    /// highest at one time: theirs is the largest sum of the samples.
+    /// A short peak lies between two samples, but the kernel keeps the highest resident memory of each process. Files had at most what they
+    /// had in any sample, and the rest is RssAnon. Several processes may have been highest at different times, so for them the largest sum
+    /// of a sample counts.
     pub fn most(&self) -> TreeSizes {
         let is_known = self.most.processes == 1 && self.most.most > self.before;
         let anon = self.most.most.saturating_sub(self.most.files);
         TreeSizes { anon: if is_known { self.most.anon.max(anon) } else { self.most.anon }, ..self.most }
     }
 
-    /// Whether its sizes are known. The first samples see a program while it is loaded: of one that ends within 2 ms they have 12 KiB of
-    /// the 1.5 MiB that it used.
+    /// Whether its sizes are known. The first samples see a program while it is loaded: if it ends within 2 ms, they show 12 KiB of the 1.5
+    /// MiB that it used.
     pub fn is_known(&self) -> bool {
         self.looks >= ENOUGH || self.seen >= LOADED
     }
@@ -256,7 +256,7 @@ impl ProgramUse {
     }
 }
 
-/// The most in each of at most [`MOST_STEPS`] steps. When there would be more, each step becomes twice as long.
+/// The highest resident memory in each of at most [`MOST_STEPS`] steps. When there would be more, each step becomes twice as long.
 #[derive(Debug)]
 struct Steps {
     every: Duration,
@@ -280,7 +280,7 @@ impl Steps {
             self.every *= 2;
         }
         let at = step(self.every);
-        // Between two samples nothing is known: the last one goes on.
+        // Nothing is known between two samples, so the last one goes on.
         let last = self.rss.last().copied().unwrap_or(0);
         if self.rss.len() <= at {
             self.rss.resize(at + 1, last);

@@ -19,8 +19,8 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Finds cargo, if it started this command from this package's sources; `command` is our own executable, built with
-    /// `features`, separated by commas.
+    /// Finds cargo, if it started this command from this package's sources. `command` is our own executable. It was built with `features`,
+    /// which are separated by commas.
     pub fn find(command: &Path, features: &'static str) -> Option<Builder> {
         let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
         let ours = variable("CARGO_PKG_NAME").is_some_and(|name| name == COMMAND);

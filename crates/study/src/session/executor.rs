@@ -10,7 +10,7 @@ use allocanary_rows::provenance::Provenance;
 use allocanary_rows::sample::{Failure, Sample};
 use allocanary_sys::clocks::monotonic_nanos;
 
-/// What became of a cell.
+/// The outcome of a cell.
 #[derive(Clone, Debug)]
 pub enum CellOutcome {
     /// It was measured, or it failed: what it measured, or the kind of failure, is in the row.
@@ -30,23 +30,23 @@ pub trait Executor {
         BTreeMap::new()
     }
 
-    /// The time by which a budget counts.
+    /// The executor's clock. A budget counts by it.
     fn now(&self) -> Duration {
         Duration::from_nanos(monotonic_nanos())
     }
 }
 
-/// What came of one process, before it is a row.
+/// The result of one process, before it is a row.
 pub(super) struct Ran {
     /// The sample of a cell that answered, or why there is none.
     pub(super) sample: Result<Sample, Failure>,
-    /// From the start of the process to its end.
+    /// The time from the start of the process to its end.
     pub(super) wall: Duration,
     /// The builds of the user's files.
     pub(super) builds: BTreeMap<String, String>,
 }
 
-/// Runs a process by `work`, and makes a row of what came of it, with the other work of the machine meanwhile.
+/// Runs a process by `work`, and makes a row of its result. The row also has the load of the machine meanwhile.
 pub(super) fn row(cell: &Cell, provenance: &Provenance, stop: &AtomicBool, work: impl FnOnce() -> Ran) -> CellOutcome {
     let started_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
     let load = Load::now();

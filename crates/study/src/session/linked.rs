@@ -57,7 +57,7 @@ impl Linked<'_> {
         };
         let mut environment: BTreeMap<String, String> = bare_environment();
         if cell.job.is_replay() {
-            // Where the command finds a prepared trace, or makes it, the cell must look too.
+            // The cell must look for a prepared trace, or make it, where the command does. So it gets these variables.
             let value = |name: &str| std::env::var(name).ok().map(|value| (name.to_string(), value));
             environment.extend(prepare::VARIABLES.into_iter().filter_map(value));
         }

@@ -41,9 +41,9 @@ pub fn refused() -> Option<&'static str> {
     FOUND.get()?.1.as_deref()
 }
 
-/// Libraries of this folder are loaded into the programs of the command's user, who may be root. So nobody may be able to replace them who
-/// cannot replace the command as well: the folder must belong to root or to the owner of the command. A group may write to it if it may
-/// write to the folder of the command: on many systems each user has a group, and pip makes folders that the group can write to.
+/// Libraries of this folder are loaded into the programs of the command's user, who may be root. So only those who can replace the command
+/// may be able to replace them: the folder must belong to root or to the owner of the command. A group may write to it if the group may
+/// write to the folder of the command. On many systems each user has a group, and pip makes folders that the group can write to.
 fn folder_of(command: &Path) -> (PathBuf, Option<String>) {
     let own = command.parent().unwrap_or(Path::new("/")).to_path_buf();
     let packaged = own.parent().map(|prefix| prefix.join("lib/allocanary"));

@@ -26,7 +26,7 @@ impl<'a> ProgramRunner<'a> {
 impl Executor for ProgramRunner<'_> {
     fn run(&self, cell: &Cell, deadline: Duration, stop: &AtomicBool) -> CellOutcome {
         row(cell, &self.provenance, stop, || {
-            // Of each cell anew: the program may be built again while its study runs.
+            // Read again for each cell, because the program may be built again while its study runs.
             let builds = self.builds(&mut std::iter::once(cell));
             let (answer, wall) = self.launcher.run(cell, deadline, stop);
             let sample =

@@ -56,7 +56,7 @@ impl Roster {
                 }
             }
         }
-        // Our own cells before those of other packages.
+        // Our own cells come before those of other packages.
         let place = |cell: &Description| (cell.allocator.clone(), cell.build.package != PACKAGE);
         roster.cells.sort_by_key(|(cell, _)| place(cell));
         roster
@@ -148,7 +148,7 @@ pub fn describe(path: &Path, environment: &BTreeMap<String, String>) -> std::res
     Ok(description)
 }
 
-/// The description that an executable answers with, if it is one that can be used.
+/// The description that an executable prints, if the command can use it.
 fn answered(path: &Path, environment: &BTreeMap<String, String>) -> std::result::Result<Description, String> {
     let environment: Vec<(String, String)> =
         environment.iter().map(|(name, value)| (name.clone(), value.clone())).collect();

@@ -1,5 +1,5 @@
-//! Answers in place of processes, for tests of what is done with them. In: for each cell an answer, a failure, or a stop.
-//! Out: rows. It starts no process, and its clock is what the answers say that they took.
+//! Answers in place of processes, for tests of what is done with the answers. In: for each cell an answer, a failure, or a stop. Out: rows.
+//! No process is started, and the clock adds up the times in the answers.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -46,7 +46,7 @@ impl<'a> Scripted<'a> {
         Scripted::by(move |_| lines.next().expect("the script has a line for each cell"))
     }
 
-    /// The same script, whose clock begins at this time: that of a session after another.
+    /// The same script with a clock that begins at this time, for a session after another one.
     pub fn beginning_at(self, now: Duration) -> Self {
         self.now.set(now);
         self

@@ -14,7 +14,7 @@ use allocanary_sys::sys;
 pub struct ProgramRuntime {
     /// The runtime.
     pub runtime: &'static RuntimeKind,
-    /// What the file says.
+    /// What the program's file says about it.
     pub traits: Traits,
     /// The file, without links in its path.
     pub file: PathBuf,
@@ -35,8 +35,8 @@ impl ProgramRuntime {
         self.runtime.knobs.iter().filter(move |knob| !lacks(knob))
     }
 
-    /// Moves the settings of the runtime into variables. An option is added to what the user's variable has already: the later one
-    /// wins.
+    /// Moves the settings of the runtime into variables. An option is appended to what the user's variable already has, because the last
+    /// one counts.
     pub fn add_to(&self, variables: &mut BTreeMap<String, String>, settings: &mut BTreeMap<String, String>) {
         for knob in self.runtime.knobs {
             if let Some(value) = settings.remove(knob.setting.name.as_ref()) {
@@ -50,13 +50,13 @@ impl ProgramRuntime {
         cell.allocator == "own" && self.runtime.knobs.iter().any(|knob| cell.settings.contains_key(&*knob.setting.name))
     }
 
-    /// The values without any setting.
+    /// The values that are in force without any setting.
     pub fn usual(&self) -> BTreeMap<String, String> {
         let (cpus, affinity) = (Cpus::here(), sys::affinity());
         let value = |knob: &Knob| match knob.usual {
             Usual::Unknown => None,
             Usual::Text(text) => Some(text.to_string()),
-            // A quota counts for some runtimes, and for some of their versions: the value is then not known.
+            // Only some runtimes, and some of their versions, follow a CPU quota. With one, the value is not known.
             Usual::Cores => (cpus.count() == affinity).then(|| affinity.to_string()),
         };
         self.runtime.knobs.iter().filter_map(|knob| Some((knob.setting.name.to_string(), value(knob)?))).collect()

@@ -1,8 +1,7 @@
-//! Go: GOGC, GOMEMLIMIT, GOMAXPROCS. In: a program that Go built, and its process. Out: the version that built it, and what its runtime
-//! has taken.
+//! Go: GOGC, GOMEMLIMIT, GOMAXPROCS. In: a program that Go built, and its process. Out: the version that built it, and the values in force.
 //!
-//! A program may set all three itself (`debug.SetGCPercent`, `debug.SetMemoryLimit`, `runtime.GOMAXPROCS`). Where it has symbols, the
-//! runtime's own variables tell.
+//! A program may set all three itself (`debug.SetGCPercent`, `debug.SetMemoryLimit`, `runtime.GOMAXPROCS`). If it has symbols, the
+//! runtime's own variables show the values in force.
 
 use std::fs::File;
 use std::path::Path;
@@ -51,7 +50,7 @@ pub const GO: RuntimeKind = RuntimeKind {
 
 /// The first release with a memory limit.
 const FIRST_LIMIT: u32 = 19;
-/// The newest minor release whose variables in memory were looked at. Of a newer one the environment alone is read.
+/// The newest minor release whose variables in memory are known. For a newer one, only the environment is read.
 const LAST_SEEN: u32 = 26;
 
 fn recognise(file: &Path) -> Option<Traits> {
@@ -67,7 +66,7 @@ fn recognise(file: &Path) -> Option<Traits> {
         ("memlimit", text.to_string())
     });
     let address = |name: &str| elf.symbols().find(|symbol| symbol.name() == Ok(name)).map(|symbol| symbol.address());
-    // Of a program that is loaded somewhere else each time the addresses are not these.
+    // A program that is loaded at another address each time does not have its variables at these addresses.
     let is_fixed = elf.kind() == ObjectKind::Executable && !too_old && minor.is_some_and(|minor| minor <= LAST_SEEN);
     let (controller, procs) = ("runtime.gcController", "runtime.gomaxprocs");
     let globals = || Some(Globals { controller: address(controller)?, procs: address(procs)? });

@@ -1,6 +1,7 @@
-//! Java, by its HotSpot: options in JAVA_TOOL_OPTIONS. In: the launcher `java`. Out: its version, and what it lacks.
+//! Java, with the virtual machine HotSpot: options in JAVA_TOOL_OPTIONS. In: the launcher `java`. Out: its version, and the settings that
+//! it lacks.
 //!
-//! A HotSpot that does not know an option does not start, and says so. An option on the command line wins over these.
+//! A HotSpot that does not know an option does not start, and says so. An option on the command line overrides these.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +11,7 @@ use super::runtime::{RuntimeKind, Traits, never};
 use allocanary_facts::setting::SettingKind;
 
 const OPTIONS: &str = "JAVA_TOOL_OPTIONS";
-/// A product flag of the virtual machine itself: an old one does not have its name in its library.
+/// A flag of the virtual machine itself. The library of an old one does not contain this name.
 const TRIM: &str = "TrimNativeHeapInterval";
 
 /// Java.
@@ -35,7 +36,7 @@ pub const JAVA: RuntimeKind = RuntimeKind {
         ),
         Knob::new(
             "xss",
-            // The least of the virtual machine on x86-64 is 136 KiB, and more elsewhere.
+            // The virtual machine accepts at least 136 KiB on x86-64, and more elsewhere.
             SettingKind::Size { min: 144 << 10, max: 1 << 30 },
             "Java: the stack of a thread, in bytes",
             Way::Option(OPTIONS, "-Xss"),

@@ -10,9 +10,9 @@ pub struct Knob {
     pub setting: Setting,
     /// How it reaches the runtime.
     pub way: Way,
-    /// The value without it.
+    /// The value that is in force without it.
     pub usual: Usual,
-    /// What the kind of values cannot say.
+    /// A rule for its values that [`SettingKind`] cannot express.
     pub also: Also,
 }
 
@@ -25,23 +25,23 @@ pub enum Way {
     Option(&'static str, &'static str),
 }
 
-/// The value of a setting that nobody gives.
+/// The value of a setting that is not set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Usual {
     /// It follows from the host, or is not known.
     Unknown,
-    /// This one.
+    /// This value.
     Text(&'static str),
     /// The number of processors.
     Cores,
 }
 
-/// What the kind of values cannot say.
+/// A rule for values that [`SettingKind`] cannot express.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Also {
     /// Nothing.
     Nothing,
-    /// Words that the runtime has other words for.
+    /// Our words, each with the word that the runtime has for it.
     Words(&'static [(&'static str, &'static str)]),
     /// `off`, or a whole number in this range.
     OffOr(u64, u64),
@@ -71,9 +71,9 @@ impl Knob {
         }
     }
 
-    /// Fails with what was wanted.
+    /// Checks a value. The error says what was wanted.
     pub fn check(&self, value: &str) -> Result<(), String> {
-        // As the runtime writes it, without a sign or zeros before it: what is read back is compared as text.
+        // Only the runtime's own spelling is accepted, without a sign or leading zeros. What is read back is compared as text.
         let number = |least: u64, most: u64| {
             value.parse().is_ok_and(|number: u64| (least..=most).contains(&number) && number.to_string() == value)
         };

@@ -1,5 +1,5 @@
-//! Settings of a program's runtime, such as Go's GOGC: a garbage collector's memory follows these and not malloc's. In: the file that
-//! runs a program, a candidate's settings. Out: the runtime, the variables that set them, and their proof.
+//! Settings of a program's runtime, such as Go's GOGC. The memory of a garbage collector follows these settings, and not those of malloc.
+//! In: the file that runs a program, a candidate's settings. Out: the runtime, the variables that set them, and their proof.
 //!
 //! They are settings of `own`. Each runtime is a file here and a line of [`ALL`].
 

@@ -1,6 +1,6 @@
-//! Node: options in NODE_OPTIONS, and the number of libuv's threads. In: the program `node`. Out: that it is.
+//! Node: options in NODE_OPTIONS, and the number of libuv's threads. In: the program `node`. Out: whether it is Node.
 //!
-//! Node ends at once if it does not know an option of NODE_OPTIONS. One on the command line wins over these.
+//! Node ends at once if it does not know an option of NODE_OPTIONS. An option on the command line overrides these.
 
 use std::path::Path;
 

@@ -21,11 +21,11 @@ pub struct RuntimeView {
     pub variables: BTreeMap<String, String>,
     /// Its command line.
     pub words: Vec<String>,
-    /// What a Go runtime says itself.
+    /// The values that a Go runtime itself has in force.
     pub taken: Option<RuntimeMemory>,
 }
 
-/// Where Java takes more options from, which win over JAVA_TOOL_OPTIONS: its launcher, and the virtual machine.
+/// Variables with more options of Java: for its launcher, and for the virtual machine. They override JAVA_TOOL_OPTIONS.
 const MORE_WORDS: [&str; 2] = ["JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"];
 /// Options of Java and Node whose value is the next word.
 const WITH_VALUE: [&str; 10] = [
@@ -51,13 +51,13 @@ impl RuntimeView {
         let pair = |text: String| text.split_once('=').map(|(name, value)| (name.to_string(), value.to_string()));
         let (variables, words) =
             (texts(ProcEntry::Environ)?.into_iter().filter_map(pair).collect(), texts(ProcEntry::Cmdline)?);
-        // A wrapper is another program.
+        // A wrapper is another program, and does not have the runtime's variables.
         let is_it = || fs::read_link(path(pid, ProcEntry::Exe)).is_ok_and(|file| file == found.file);
         let taken = found.traits.globals.as_ref().filter(|_| is_it()).and_then(|globals| globals.read(pid));
         Some(RuntimeView { pid, variables, words, taken })
     }
 
-    /// What the command line says of an option, which wins over a variable.
+    /// The word of the command line with this option. It overrides a variable.
     fn on_command_line(&self, option: &str) -> Option<&str> {
         let more =
             MORE_WORDS.iter().filter_map(|name| self.variables.get(*name)).flat_map(|text| text.split_whitespace());
@@ -65,7 +65,7 @@ impl RuntimeView {
         words.find(|word| word.starts_with(option))
     }
 
-    /// The words of the command line up to the program that the runtime runs: what is behind that is the program's.
+    /// The words of the command line before the program that the runtime runs. The words after that are the program's own.
     fn options(&self) -> impl Iterator<Item = &str> {
         let mut is_value = false;
         self.words.iter().skip(1).map(String::as_str).take_while(move |word| {
@@ -76,7 +76,7 @@ impl RuntimeView {
     }
 }
 
-/// The settings of the runtime with their values, or with why they are not proven. It fails if one is not in force.
+/// The settings of the runtime, each with its value, or why it is not proven. Fails if one is not in force.
 pub fn proof(
     cell: &Cell,
     found: &ProgramRuntime,
@@ -105,7 +105,7 @@ pub fn proof(
     Ok(all)
 }
 
-/// Of a setting that only the variable shows.
+/// The reason for a setting that only the variable shows.
 const UNREAD: &str = "the program can change it itself, and its runtime could not be read: a program that is stripped, loaded at any \
                       address (-buildmode=pie) or built by an unknown release does not tell";
 

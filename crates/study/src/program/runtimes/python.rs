@@ -1,4 +1,4 @@
-//! CPython: whether its small objects have an allocator of their own. In: the program `python3.11`. Out: its version.
+//! CPython: whether its own allocator serves small objects. In: the program `python3.11`. Out: its version.
 //!
 //! The number and the size of its arenas are fixed when it is built: no variable sets them.
 
@@ -28,7 +28,7 @@ pub const CPYTHON: RuntimeKind = RuntimeKind {
 
 fn recognise(file: &Path) -> Option<Traits> {
     let version = file.file_name()?.to_str()?.strip_prefix("python")?;
-    // `python3.11`. One without its own allocator, `python3.13t`, takes mimalloc only.
+    // A name such as `python3.11`. `python3.13t` does not count: it has no allocator of its own, and uses only mimalloc.
     let (major, minor) = version.split_once('.')?;
     let minor: u32 = minor.parse().ok()?;
     (major == "3" && minor >= 6).then(|| Traits { version: version.to_string(), ..Traits::default() })

@@ -28,7 +28,7 @@ pub struct Traits {
     pub version: String,
     /// Settings that this version does not have, each with what to do.
     pub lacks: Vec<(&'static str, String)>,
-    /// Where a Go program has what it took.
+    /// The addresses of the variables in which a Go program keeps the values in force.
     pub globals: Option<Globals>,
 }
 

@@ -1,4 +1,4 @@
-//! What Go's runtime has taken. In: a process, and where its variables are. Out: their values.
+//! The values that Go's runtime has in force. In: a process, and the addresses of its variables. Out: the values.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -8,20 +8,20 @@ use allocanary_sys::proc::files::{self, path};
 /// Addresses of the runtime's variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Globals {
-    /// Of the collector: `gcPercent` is its first field, and `memoryLimit` the next, since there is one.
+    /// The collector's variable. Its first field is `gcPercent`, and the next is `memoryLimit` in releases that have one.
     pub(super) controller: u64,
-    /// The threads that run Go code.
+    /// The variable with the number of threads that run Go code.
     pub(super) procs: u64,
 }
 
-/// What a runtime has taken.
+/// The values that Go's runtime has in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RuntimeMemory {
-    /// In %; -1 is off.
+    /// GOGC in percent. -1 means off.
     pub percent: i32,
-    /// In bytes; the largest number is none.
+    /// GOMEMLIMIT in bytes. The largest number means no limit.
     pub limit: i64,
-    /// Threads.
+    /// GOMAXPROCS: the number of threads that run Go code.
     pub procs: i32,
 }
 
@@ -44,7 +44,7 @@ impl RuntimeMemory {
         (limit > 0 && procs > 0).then_some(RuntimeMemory { percent, limit, procs })
     }
 
-    /// The value of a setting, as it is given.
+    /// The value of a setting, as the user would write it.
     pub fn value(&self, setting: &str) -> Option<String> {
         match setting {
             "gogc" if self.percent < 0 => Some("off".into()),

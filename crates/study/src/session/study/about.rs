@@ -1,5 +1,5 @@
-//! What reports say of a study besides its rows. In: the study's file, the metrics of its rows. Out: its question, the
-//! published figures, and the metrics to show.
+//! What reports say about a study besides its rows. In: the study's file, the metrics of its rows. Out: its question, the published
+//! figures, and the metrics to show.
 
 use super::file::StudyFile;
 use allocanary_measure::metrics::{Better, Metrics};
@@ -13,7 +13,7 @@ impl StudyFile {
     /// that does not exist.
     pub fn about(&self, metrics: &Metrics) -> Result<StudyNotes> {
         let program = self.program.as_ref();
-        // Those that the user names are known when the first row has them.
+        // Metrics that the user names are known once the first row has them.
         let is_named = |name: &str| {
             program.is_some_and(|program| program.metric.keys().any(|key| key.split(':').next() == Some(name)))
         };

@@ -14,14 +14,14 @@ use allocanary_text::outside::harmless;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Studies(pub Vec<StudyFile>);
 
-/// The wire type of several.
+/// The form of a file with several studies.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Several {
     study: Vec<StudyFile>,
 }
 
-/// Tells the two forms of a file apart.
+/// Shows which form a file has: that of one study, or of several.
 #[derive(Deserialize)]
 struct StudiesFile {
     study: Option<toml::Value>,
@@ -45,8 +45,8 @@ impl Studies {
         Ok(group)
     }
 
-    /// A row identifies its study by the name alone, so studies that a report shows differently need different names.
-    /// Studies with the same name are the sizes of one study. A single study needs no name.
+    /// Fails if two studies have the same name but a report shows them differently: a row identifies its study only by the name. Studies
+    /// with the same name are the sizes of one study. A single study needs no name.
     fn check_names(&self, file: &str) -> Result<()> {
         let problem = |problem: String| Err(Error::StudyFile { path: file.to_string(), problem });
         let Some(first) = self.0.first() else {
@@ -78,8 +78,8 @@ impl Studies {
         }
     }
 
-    /// The study with this name, or the first of its sizes: a report shows the same text for all sizes. Rows have the name
-    /// without what a terminal obeys.
+    /// The study with this name, or the first of its sizes: a report shows the same text for all sizes. In rows, the control characters of
+    /// a name are replaced.
     pub fn find(&self, name: Option<&str>) -> Option<&StudyFile> {
         self.0.iter().find(|study| study.name.as_deref().map(harmless) == name.map(harmless))
     }
