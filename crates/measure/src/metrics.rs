@@ -49,7 +49,7 @@ pub enum Better {
 }
 
 impl Better {
-    /// As a row says it.
+    /// The direction as rows spell it.
     pub const fn text(self) -> &'static str {
         match self {
             Better::Lower => "lower",
@@ -64,7 +64,7 @@ impl Metric {
     pub fn of(&self, sample: &Sample) -> Option<f64> {
         let answer = sample.measured.as_ref().filter(|_| sample.error.is_none())?;
         match self.of {
-            // A figure of the user's program wins over one of the same name that is computed.
+            // A figure of the user's program overrides a computed one of the same name.
             _ if sample.cell.job.program().is_some() && answer.figures.contains_key(&*self.name) => {
                 Some(answer.figures[&*self.name].value)
             }
@@ -89,7 +89,7 @@ fn at(answer: &Measured, name: &str, moment: Moment) -> Option<f64> {
     answer.reading(name, moment).map(|value| value as f64)
 }
 
-/// The mark at which the work was over: idle, or for a program that ended its peak.
+/// The mark at which the work was over: idle, or the peak for a program that ended.
 fn over(answer: &Measured) -> Moment {
     if answer.moments.contains(&Idle) { Idle } else { Peak }
 }
@@ -99,7 +99,7 @@ fn until_idle(answer: &Measured, name: &str) -> Option<f64> {
     Some(at(answer, name, over(answer))? - at(answer, name, Moment::Start)?)
 }
 
-/// The value of a highest reading, when the work was over.
+/// A counter of a highest value, read when the work was over.
 fn most(answer: &Measured, name: &str) -> Option<f64> {
     at(answer, name, over(answer))
 }
@@ -110,7 +110,7 @@ fn peak_resident(answer: &Measured) -> Option<f64> {
     most(answer, "peak_resident_bytes").filter(|_| !replayed)
 }
 
-/// The most resident memory without files of a replay, until it is idle.
+/// The most resident memory of a replay without files, until it is idle.
 fn peak_anonymous(answer: &Measured) -> Option<f64> {
     answer.notes.get(HEAP_PEAK).map(|bytes| *bytes as f64)
 }
@@ -135,7 +135,7 @@ use Better::{Higher, Lower, Neither};
 use Moment::{Filled, Idle, Peak, Purged, Ready, Released, Start};
 use Unit::{Bytes, Count, Microseconds, Nanoseconds, PerSecond, Ratio};
 
-/// Every metric but those that users name, in the order of the reports.
+/// Every metric except those that users name, in the order of the reports.
 #[rustfmt::skip] // one line a metric
 pub const ALL: &[Metric] = &[
     metric("resident", Bytes, Lower, "resident memory when idle", |_, a| at(a, "resident_bytes", Idle)),
@@ -198,19 +198,19 @@ pub const ALL: &[Metric] = &[
     metric("collections", Count, Lower, "cycles of a garbage collector until idle", |_, a| until_idle(a, "gc_cycles")),
 ];
 
-/// The maximum number of metrics that users named. A report has a column for each, and every group of rows has room for
-/// the values of all: with a hundred thousand names a small file of rows would take all memory.
+/// The maximum number of metrics that users named. A report has a column for each, and each group of rows has room for the values of all.
+/// With a hundred thousand names, a small file of rows would take all memory.
 pub const MOST_NAMED: usize = 300;
 
-/// The metrics of some rows: those of every row, and those that users named.
+/// The metrics of some rows: those that every row can have, and those that users named.
 #[derive(Clone, Default)]
 pub struct Metrics {
     named: Vec<Metric>,
 }
 
 impl Metrics {
-    /// Takes in a figure of the user's program. Unit and direction are by their names in a row. Fails if the metric is
-    /// known with others: two such figures cannot be compared. Fails also beyond [`MOST_NAMED`].
+    /// Adds a figure of the user's program. `unit` and `better` are spelled as in a row. Fails if the metric is known with another unit or
+    /// direction, because two such figures cannot be compared. Fails also beyond [`MOST_NAMED`].
     pub fn add(&mut self, name: &str, unit: &str, better: &str) -> Result<()> {
         let units = [Bytes, Count, PerSecond, Nanoseconds, Microseconds, Ratio];
         let unit = units.into_iter().find(|known| known.name() == unit).unwrap_or(Count);
@@ -239,22 +239,22 @@ impl Metrics {
         Ok(())
     }
 
-    /// Those that users named, in the order in which they were found.
+    /// The metrics that users named, in the order in which they were found.
     pub fn named(&self) -> &[Metric] {
         &self.named
     }
 
-    /// All of them, those that users named last.
+    /// All metrics. Those that users named come last.
     pub fn all(&self) -> impl Iterator<Item = &Metric> + Clone {
         ALL.iter().chain(&self.named)
     }
 
-    /// The metric of that name.
+    /// The metric of this name.
     pub fn find(&self, name: &str) -> Option<&Metric> {
         self.all().find(|metric| metric.name == name)
     }
 
-    /// The metric of that name; the error has the nearest name.
+    /// The metric of this name. The error has the nearest name.
     pub fn wanted(&self, name: &str) -> Result<&Metric> {
         let names = self.all().map(|metric| &*metric.name);
         self.find(name).ok_or_else(|| Error::Input(format!("no metric `{name}`{}", perhaps(name, names))))
@@ -267,7 +267,7 @@ impl std::fmt::Debug for Metrics {
     }
 }
 
-/// The metric of that name that every row has, for a name in this code. Panics if there is none.
+/// The built-in metric of this name, for a name in this code. Panics if there is none.
 pub fn metric_of_all(name: &str) -> &'static Metric {
     ALL.iter().find(|metric| metric.name == name).unwrap_or_else(|| panic!("no metric `{name}`"))
 }

@@ -1,6 +1,6 @@
 //! Reads files of rows. In: JSON lines. Out: samples, one at a time. Invalid lines are named and skipped.
 //!
-//! The texts of rows are made harmless here, so that no report and no error can pass on what a terminal obeys.
+//! The texts of rows are made harmless here, so that no report and no error can pass on characters that control a terminal.
 
 mod ours;
 
@@ -52,7 +52,7 @@ const MOST_TOLD: usize = 20;
 /// A file with at least this many bad lines, and fewer valid rows than bad lines, is not a file of rows.
 const MOST_BAD: usize = 1000;
 
-/// The size of the stretches of lines that are parsed together, in bytes.
+/// The bytes of lines that are parsed together as one stretch.
 const STRETCH: usize = 64 << 10;
 /// The maximum number of threads that parse. Adding a row to a report takes a third of the time of parsing it.
 const MOST_PARSERS: usize = 4;
@@ -66,12 +66,12 @@ fn read_lines(
     let parsers = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_PARSERS);
     let mut tally = Tally { name, row, problems, lines: 0, rows: 0, bad: 0, blank: 0, first: String::new() };
     std::thread::scope(|scope| -> Result<()> {
-        // This thread reads and takes in rows, in order; each of the others parses every so many-th stretch.
+        // This thread reads the input and adds rows in order. The other threads parse the stretches in turn.
         let start = |_| -> Result<_> {
             let (stretches, to_parse) = mpsc::sync_channel::<Vec<u8>>(2);
             let (parsed, rows) = mpsc::sync_channel::<Vec<Line>>(2);
             let work = move || to_parse.iter().try_for_each(|stretch| parsed.send(lines(&stretch)));
-            // A limit of processes may be reached.
+            // Starting a thread fails if a limit of processes is reached.
             let started = std::thread::Builder::new().spawn_scoped(scope, work);
             started.map_err(|error| Error::file(name, "starting a thread that parses rows", error))?;
             Ok((stretches, rows))
@@ -102,7 +102,7 @@ fn read_lines(
     Ok(())
 }
 
-/// The next whole lines of the input; empty at its end. A line that is too long ends its stretch in the middle.
+/// The next whole lines of the input, or nothing at its end. A line that is too long ends its stretch in the middle.
 fn next_stretch(input: &mut impl BufRead) -> io::Result<Vec<u8>> {
     let mut stretch = Vec::new();
     while stretch.len() < STRETCH {
@@ -114,7 +114,7 @@ fn next_stretch(input: &mut impl BufRead) -> io::Result<Vec<u8>> {
     Ok(stretch)
 }
 
-/// What a line of a file of rows is.
+/// The kind of a line in a file of rows.
 enum Line {
     Row(Box<Sample>),
     Blank,
@@ -136,7 +136,7 @@ fn lines(stretch: &[u8]) -> Vec<Line> {
     stretch.split_inclusive(|byte| *byte == b'\n').map(one).collect()
 }
 
-/// The lines of a file so far.
+/// What was found in a file so far, line by line.
 struct Tally<'a, F> {
     name: &'a str,
     row: &'a mut F,
@@ -149,7 +149,7 @@ struct Tally<'a, F> {
 }
 
 impl<F: FnMut(Sample) -> Result<()>> Tally<'_, F> {
-    /// Takes in the next line. Fails if its row is refused, or if the file is not a file of rows.
+    /// Adds the next line. Fails if its row is refused, or if the file is not a file of rows.
     fn add(&mut self, line: Line) -> Result<()> {
         self.lines += 1;
         let (name, number) = (self.name, self.lines);
@@ -193,7 +193,7 @@ fn parse(line: &[u8]) -> std::result::Result<Sample, String> {
             (Ok(Version { schema }), _) if schema != SCHEMA => Err(format!(
                 "schema {schema}, and this command reads {SCHEMA}: report it with the command that wrote it"
             )),
-            // The parser quotes the line.
+            // The parser's error may contain a part of the line.
             (_, Err(error)) => Err(harmless(&error.to_string()).into_owned()),
             (_, Ok(sample)) => Err(format!("schema {}", sample.schema)),
         },
@@ -202,8 +202,8 @@ fn parse(line: &[u8]) -> std::result::Result<Sample, String> {
 
 /// The sample of a line, with harmless texts.
 fn sample(line: &[u8]) -> serde_json::Result<Sample> {
-    // Control characters are escaped in JSON, and all others that steer a terminal are not ASCII. Nearly all rows have
-    // neither, and are not looked at any further.
+    // JSON escapes control characters, and all other characters that control a terminal are not ASCII. Nearly all rows have neither, and
+    // need no further look.
     if line.is_ascii() && !line.contains(&b'\\') {
         return serde_json::from_slice(line);
     }
@@ -212,7 +212,7 @@ fn sample(line: &[u8]) -> serde_json::Result<Sample> {
     serde_json::from_value(row)
 }
 
-/// Makes every text of a row harmless, names included.
+/// Makes every text of a row harmless, also the names of its fields.
 fn tame(value: &mut Value) {
     match value {
         Value::String(text) if text.contains(steers) => *text = harmless(text).into_owned(),
@@ -229,8 +229,8 @@ fn tame(value: &mut Value) {
     }
 }
 
-/// A row as a line to be written. Characters that steer a terminal and that JSON leaves as they are become escapes, which
-/// mean the same to every reader.
+/// A row as a line to be written. Characters that control a terminal and that JSON leaves as they are become escapes. Every reader takes
+/// these for the same text.
 pub fn written(sample: &Sample) -> String {
     let line = serde_json::to_string(sample).expect("a sample has only texts, numbers, lists and maps");
     if !line.contains(steers) {

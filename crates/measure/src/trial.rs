@@ -2,7 +2,7 @@
 //!
 //! 1. [`steps`] makes the patch for one replica, as commands that a person runs.
 //! 2. [`replicas`] finds the replicas in the reports of agents, and what each had before and after the change.
-//! 3. [`estimate`] is the statistics alone: numbers in, an interval and a word out.
+//! 3. [`estimate`] is only statistics: from numbers it makes an interval and a word.
 //! 4. [`verdict`] puts the last two together, and adds the doubts about the verdict.
 //!
 //! Nothing here reads a network or changes a cluster.

@@ -34,7 +34,7 @@ pub fn holds_rows(file: &mut File) -> std::io::Result<bool> {
         }
     }
     let torn = !line.ends_with(b"\n") && (line.starts_with(BEGINNING) || BEGINNING.starts_with(&line));
-    let object = line.trim_ascii().starts_with(b"{"); // serde takes a list for a struct as well
+    let object = line.trim_ascii().starts_with(b"{"); // serde accepts a list for a struct as well
     Ok(torn || object && serde_json::from_slice::<AnyRow>(&line).is_ok())
 }
 

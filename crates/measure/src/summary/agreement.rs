@@ -1,5 +1,5 @@
-//! Whether a replay agrees with the program. In: the rows of both. Out: medians and ranges of both at each mark, their
-//! difference, and whether candidates rank alike; as a table and as CSV.
+//! Whether a replay agrees with the program. In: the rows of both. Out: medians and ranges of both at each mark, their difference, and
+//! whether both rank the candidates alike, as a table and as CSV.
 
 use std::cmp::Ordering;
 use std::fmt::Write;
@@ -30,8 +30,7 @@ impl Runs {
         Some(Runs { count: values.len(), median: median(&values)?, least: *values.first()?, most: *values.last()? })
     }
 
-    /// How two candidates rank: by their medians, where there are enough runs of both and no run of one lies among those of
-    /// the other.
+    /// How two candidates rank by their medians. `None` if either has too few runs, or if runs of one lie among those of the other.
     fn ranked(&self, other: &Runs) -> Option<Ordering> {
         let is_apart = self.most < other.least || other.most < self.least;
         (is_apart && self.count.min(other.count) >= LEAST_SAMPLES).then(|| self.median.total_cmp(&other.median))
@@ -46,7 +45,7 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// By how much the replay differs from the program, in percent.
+    /// How far the replay differs from the program, in percent.
     fn difference(&self) -> Option<f64> {
         let real = self.real.filter(|real| real.median > 0.0)?;
         Some(100.0 * (self.replay?.median / real.median - 1.0))
@@ -64,15 +63,15 @@ pub struct Agreement {
 /// How the candidates rank at a mark.
 #[derive(Debug, Default, PartialEq)]
 struct Ranking {
-    /// Pairs of candidates whose runs do not overlap, neither those of the program nor those of the replay.
+    /// Pairs of candidates whose runs do not overlap, both those of the program and those of the replay.
     decided: usize,
-    /// Those of them that the replay ranks the other way.
+    /// Of the decided pairs, those that the replay ranks the other way.
     reversed: Vec<String>,
-    /// All others.
+    /// All other pairs.
     undecided: usize,
 }
 
-/// RssAnon at a mark. A program's peak is the most that was seen under its load, so a replay's is that too: memory may be
+/// RssAnon at a mark. For the peak it is the highest value that was seen, of a program under its load and of a replay: memory may be
 /// highest when the most bytes are live, or later.
 fn anon(answer: &Measured, moment: Moment) -> Option<u64> {
     let seen = answer.notes.get(MOST_ANON).copied().filter(|_| moment == Moment::Peak);
@@ -80,7 +79,7 @@ fn anon(answer: &Measured, moment: Moment) -> Option<u64> {
 }
 
 impl Agreement {
-    /// RssAnon in the rows of both, for each candidate, at the peak and, of a service, when idle.
+    /// RssAnon in the rows of both, for each candidate, at the peak and, for a service, when idle.
     pub fn of(candidates: &[Candidate], real: &[Sample], replay: &[Sample], is_service: bool) -> Agreement {
         let marks = [(Moment::Peak, "peak"), (Moment::Idle, "idle")];
         let marks = &marks[..if is_service { 2 } else { 1 }];
@@ -100,7 +99,7 @@ impl Agreement {
         Agreement { marks: marks.iter().map(|(_, name)| *name).collect(), lines }
     }
 
-    /// Whether every candidate has both.
+    /// Whether every candidate has rows of both at every mark.
     pub fn is_complete(&self) -> bool {
         self.lines.iter().flat_map(|(_, pairs)| pairs).all(|pair| pair.difference().is_some())
     }

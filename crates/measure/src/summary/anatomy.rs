@@ -1,16 +1,15 @@
 //! Where the resident memory of an idle process is. In: a row. Out: parts that add up to its resident memory.
 //!
-//! Two sources are joined. The kernel says how much of each mapping is resident, but not what it is for. The allocator
-//! says what its memory is for, but counts addresses: pages that nobody ever wrote to are in its count and not in
-//! memory. So the allocator's mappings are divided by the allocator's count. If that count is larger than what is
-//! resident, the difference was never touched. It is taken from the parts that can have such pages, in proportion: thread
-//! caches are filled with blocks that the thread then does not use; pages hold more blocks than are used; the allocator
-//! prepares structures. If the count is smaller, the rest is padding of huge pages, or freed pages if the allocator does
-//! not count these (mimalloc), or else it is unexplained.
+//! Two sources are joined. The kernel says how much of each mapping is resident, but not what it is for. The allocator says what its memory
+//! is for, but counts addresses, also of pages that nobody ever wrote to. So the resident bytes of the allocator's mappings are divided in
+//! proportion to its count. If the count is larger than what is resident, the difference was never touched. It is taken in proportion from
+//! the parts that can have such pages: a thread does not use all blocks in its cache, pages hold more blocks than are used, and the
+//! allocator prepares structures. If the count is smaller, the rest is padding of huge pages, or freed pages if the allocator does not
+//! count these (mimalloc). Otherwise it is unexplained.
 //!
-//! The heap of the user's program is divided from outside, block by block, so that all of its parts are resident. Where that could not
-//! be, there is only the kernel's side, and the heap is one part. A program that ends is never idle; its parts are those of the largest
-//! reading, or of a moment near its peak.
+//! The heap of the user's program is analysed from outside, block by block, so all of its parts are resident. If that is not possible, only
+//! the kernel's count is there, and the heap is one part. A program that ends is never idle. Its parts are those of the largest reading, or
+//! of a moment near its peak.
 
 use allocanary_rows::Moment;
 use allocanary_rows::sample::Measured;
@@ -28,28 +27,30 @@ pub struct Anatomy {
     pub rss: f64,
     /// Its threads, if they are known.
     pub threads: Option<u32>,
-    /// What the allocator counts, and nobody ever touched: not resident, and in no part.
+    /// What the allocator counts, but nobody ever touched. It is not resident, and in no part.
     pub never_touched: f64,
-    /// Whether the allocator counts the blocks in thread caches. If not, [`Part::Cached`] has them together with what blocks are larger
-    /// than the program asked for.
+    /// Whether the allocator counts the blocks in thread caches. If not, [`Part::Cached`] contains them, and also the bytes by which blocks
+    /// are larger than the program requested.
     pub caches_are_known: bool,
-    /// Whether freed pages are counted. If not, [`Part::FreePages`] is what is left, with the allocator's own tables.
+    /// Whether freed pages are counted. If not, [`Part::FreePages`] is the rest, with the allocator's own tables.
     pub free_pages_are_known: bool,
-    /// Whether it is known what the heap is for. If not, it is in [`Part::Unknown`].
+    /// Whether the use of the heap's memory is known. If not, the heap is in [`Part::Unknown`].
     pub is_divided: bool,
-    /// Whether it was divided from outside, block by block.
+    /// Whether the heap was analysed from outside, block by block.
     pub is_walked: bool,
     /// The most resident memory of a program that ends. The parts are of another moment.
     pub peak: Option<f64>,
-    /// What a program's preload counted at its exit, if the heap is not divided: in blocks, and all that it had.
+    /// What a program's preload counted at its exit, if the heap is not analysed: the bytes in blocks, and all bytes that the allocator
+    /// had.
     pub at_exit: Option<(f64, f64)>,
-    /// What the parts lack of the resident memory, or have too much: in [`Part::Unknown`], which it may make negative.
+    /// The resident memory minus the sum of the parts, before this difference was added to [`Part::Unknown`]. It may make that part
+    /// negative.
     pub unexplained: f64,
     bytes: [f64; PARTS.len()],
 }
 
 impl Anatomy {
-    /// The anatomy of a row; `None` if the row lacks the readings.
+    /// The anatomy of a row. `None` if the row lacks the readings.
     pub fn of(answer: &Measured, threads: Option<u32>) -> Option<Anatomy> {
         let has = |moment: &Moment| {
             [Part::Live.column(), "part_files_bytes"].iter().any(|name| answer.reading(name, *moment).is_some())
@@ -68,7 +69,7 @@ impl Anatomy {
         let caches_are_known = reading("allocator_cached_bytes").is_some();
         let (live, cached) = match held {
             Some(held) if caches_are_known => (held, part("allocator_cached_bytes")),
-            // The program knows what it asked for, and not how large its blocks are.
+            // The program knows how many bytes it requested, but not how large its blocks are.
             Some(held) => {
                 let asked = (answer.requested(moment).unwrap_or(0) as f64).min(held);
                 (asked, held - asked)
@@ -98,7 +99,7 @@ impl Anatomy {
             (Part::Fragmentation, part("allocator_free_bytes")),
             (Part::FreePages, part("allocator_dirty_bytes")),
             (Part::LazyFree, part("allocator_muzzy_bytes")),
-            // A program's preload counts it at the exit: then it is of another moment.
+            // Without live bytes, the metadata were counted by a preload at the exit, and so at another moment.
             (Part::Metadata, held.map_or(0.0, |_| part("allocator_metadata_bytes"))),
             (Part::Stacks, stacks),
             (Part::Files, program),
@@ -114,7 +115,7 @@ impl Anatomy {
         Some(found)
     }
 
-    /// The parts of processes that were divided from outside. They are resident, and add up.
+    /// The parts of processes that were analysed from outside. They are resident, and add up.
     fn walked(moment: Moment, threads: Option<u32>, peak: Option<f64>, of: impl Fn(Part) -> f64) -> Anatomy {
         let bytes = PARTS.map(of);
         Anatomy {
@@ -133,10 +134,10 @@ impl Anatomy {
         }
     }
 
-    /// Makes the parts of the allocator's mappings as large as what is resident of these.
+    /// Changes the parts of the allocator's mappings so that their sum is what is resident of these.
     fn settle(&mut self, huge: f64) {
         let mut too_much = self.sum() - self.rss;
-        // First the parts that have pages which nobody touched, then those that may have some.
+        // First the parts that surely have untouched pages, then those that may have some.
         for parts in [&[Part::Cached, Part::Fragmentation, Part::Metadata][..], &[Part::FreePages, Part::LazyFree]] {
             let whole: f64 = parts.iter().map(|part| self.get(*part)).sum();
             if too_much <= 0.0 || whole <= 0.0 {
@@ -165,7 +166,7 @@ impl Anatomy {
         self.bytes[part as usize]
     }
 
-    /// The sum of all parts. It is the resident memory; what is unexplained makes it so.
+    /// The sum of all parts. It is the resident memory, because [`Part::Unknown`] has the difference.
     pub fn sum(&self) -> f64 {
         self.bytes.iter().sum()
     }
@@ -186,7 +187,7 @@ impl Anatomy {
     }
 }
 
-/// The anatomy with the median resident memory: that of a real process, so that its parts add up. If the heaps of some were divided from
+/// The anatomy with the median resident memory. It is that of a real process, so its parts add up. If some heaps were analysed from
 /// outside, it is one of these.
 pub fn middle(anatomies: &[Anatomy]) -> Option<Anatomy> {
     let some = anatomies.iter().any(|anatomy| anatomy.is_walked);

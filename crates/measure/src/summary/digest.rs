@@ -1,11 +1,11 @@
-//! A hash of a row's fields. In: any value that can be serialized. Out: 64 bits, equal for equal fields. No text is made
-//! of the value, and std's hasher is not used: either takes longer than reading the row does.
+//! A hash of a row's fields. In: any value that can be serialized. Out: 64 bits, equal for equal fields. Making a text of the value, or
+//! using std's hasher, would take longer than reading the row.
 
 use std::fmt::Display;
 
 use serde::ser::{self, Serialize, Serializer};
 
-/// The hash of a value. Among a hundred thousand rows, two share it once in a few billion reports.
+/// The hash of a value. Among a hundred thousand rows, two have the same hash in one of a few billion reports.
 pub fn digest(value: &impl Serialize) -> u64 {
     let mut fields = Fields(START);
     value.serialize(&mut fields).expect("hashing cannot fail");
@@ -16,7 +16,7 @@ pub fn digest(value: &impl Serialize) -> u64 {
 const START: u64 = 0x243f_6a88_85a3_08d3;
 const FACTOR: u64 = 0x1319_8a2e_0370_7345;
 
-/// The hash so far. Each field is mixed in behind its kind and its length, so that no two values look alike.
+/// The hash so far. Each field is mixed in after its kind and its length, so that different values do not look alike.
 struct Fields(u64);
 
 impl Fields {
@@ -51,7 +51,7 @@ fn of(length: Option<usize>) -> u64 {
     length.map_or(u64::MAX, |length| length as u64)
 }
 
-/// No value fails. The trait wants an error.
+/// The error type that the trait needs. Hashing never fails.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Never(String);

@@ -33,7 +33,7 @@ pub struct CellKey {
     pub cores: Option<u32>,
     /// The kind of host. Different kinds are never pooled.
     pub host: Arc<Conditions>,
-    /// What ran; nothing if no row of the group says it.
+    /// The version that ran. It is empty if no row of the group says it.
     pub version: Version,
 }
 
@@ -55,13 +55,13 @@ pub struct CellRepeats {
     pub over_time: Vec<OverTime>,
     /// The variables that a program got.
     pub environment: BTreeMap<String, String>,
-    /// When the first and the last repeat that did not fail started, in milliseconds since 1970.
+    /// When the first and the last successful repeat started, in milliseconds since 1970.
     pub started_ms: Option<(u64, u64)>,
     /// Repeats that failed.
     pub failed: usize,
-    /// The builds of the command that measured, each with its repeats that failed.
+    /// The builds of the command that measured, each with the number of its failed repeats.
     pub measured_by: BTreeMap<String, usize>,
-    /// Repeats that did not fail and whose values are not here: those of a search's races.
+    /// Successful repeats whose values are not here: those of a search's races.
     pub raced: usize,
     /// The lowest place of its cells in their studies.
     pub place: u32,
@@ -80,7 +80,7 @@ impl CellRepeats {
         self.values.values().map(Vec::len).max().unwrap_or(0)
     }
 
-    /// All repeats, with those that failed.
+    /// All repeats, including those that failed.
     pub fn runs(&self) -> usize {
         self.failed + self.raced + self.samples()
     }
@@ -90,19 +90,19 @@ impl CellRepeats {
         fails_more((self.failed, self.runs()), (other.failed, other.runs()))
     }
 
-    /// Whether every repeat of one started before every repeat of the other: they did not alternate.
+    /// Whether every repeat of one group started before every repeat of the other, so that they did not alternate.
     pub fn is_apart_from(&self, other: &CellRepeats) -> bool {
         let spans = self.started_ms.zip(other.started_ms);
         spans.is_some_and(|(own, other)| own.1 < other.0 || other.1 < own.0)
     }
 }
 
-/// Whether the first of two (failed, all) has the larger share of failures.
+/// Whether the first of two pairs (failed, all) has the larger share of failures.
 pub fn fails_more(one: (usize, usize), other: (usize, usize)) -> bool {
     one.0 * other.1.max(1) > other.0 * one.1.max(1)
 }
 
-/// The version that a build of the command measured: the only one, or the only one of that build.
+/// The version that a build of the command measured. It is the only one of all, or the only one of that build.
 fn version_of<'a>(versions: &'a Versions, build: &str) -> Option<&'a Version> {
     let of_build = || versions.iter().filter(|(_, builds)| builds.contains(build)).map(|(version, _)| version);
     match (versions.len(), of_build().count()) {
@@ -112,18 +112,18 @@ fn version_of<'a>(versions: &'a Versions, build: &str) -> Option<&'a Version> {
     }
 }
 
-/// The cores that a cell's process saw: those that were asked for, if it was told of them.
+/// The cores that a cell's process saw: the requested number, or another one that it reported.
 fn cores(sample: &Sample) -> Option<u32> {
     let seen = sample.measured.as_ref().and_then(|answer| answer.notes.get(CORES_SEEN));
     sample.cell.cores.map(|cores| seen.map_or(cores, |seen| *seen as u32))
 }
 
-/// The worker threads of a cell; `None` where they are those of a program, which runs or is replayed.
+/// The worker threads of a cell. `None` for a program or a replay, which decides this itself.
 fn threads(cell: &Cell) -> Option<u32> {
     cell.job.threads().filter(|_| !cell.job.is_replay())
 }
 
-/// The runs of a group whose memory over time is kept.
+/// The most runs of a group whose memory over time is kept.
 const MOST_OVER_TIME: usize = 16;
 
 /// All rows so far.
@@ -153,10 +153,10 @@ pub struct Fold {
     pub started_ms: Option<(u64, u64)>,
     /// The commands that measured, each once.
     pub commands: BTreeSet<String>,
-    /// The limits of a study's programs as they were typed, each list once.
+    /// The limits of a study's programs as they were typed. Each list is there once.
     pub limits: BTreeMap<Option<String>, BTreeSet<Vec<String>>>,
     seen: HashSet<u64>,
-    /// Failures as they were counted, until the row of the retry is read.
+    /// Failures that were counted, until the row of their retry is read.
     retries: Retries<Failed>,
     progress: BTreeMap<(Option<String>, String), Completion>,
 }
@@ -180,7 +180,7 @@ struct Completion {
     cells: HashSet<u64>,
 }
 
-/// Widens the time from the first start to the last by a start; 0 is an unknown one.
+/// Extends a span of time to include a start. 0 means an unknown start.
 fn widen(span: &mut Option<(u64, u64)>, started_ms: u64) {
     if started_ms > 0 {
         let (first, last) = span.unwrap_or((u64::MAX, 0));
@@ -189,14 +189,14 @@ fn widen(span: &mut Option<(u64, u64)>, started_ms: u64) {
 }
 
 impl Fold {
-    /// No rows yet, whose figures must agree with the metrics of others.
+    /// An empty fold. The figures of its rows must agree with these metrics.
     pub fn knowing(metrics: &Metrics) -> Fold {
         Fold { metrics: metrics.clone(), ..Fold::default() }
     }
 
-    /// Adds a row, once. A row that is equal in every figure and every time stamp is a duplicate: its file was named
-    /// twice, or was joined from others. A failure whose cell was tried again does not count. Fails if a figure of the
-    /// user's program is another metric than the one of its name, or if there are too many names.
+    /// Adds a row, once. A row that is equal in every figure and every time stamp is a duplicate: its file was named twice, or was joined
+    /// from others. A failure whose cell was tried again does not count. Fails if a figure of the user's program has another unit or
+    /// direction than its metric, or if there are too many names.
     pub fn add(&mut self, sample: &Sample) -> Result<()> {
         if !self.seen.insert(digest(sample)) {
             self.repeated += 1;
@@ -220,7 +220,7 @@ impl Fold {
         let progress = (sample.cell.study.clone(), sample.origin().to_string());
         let progress = self.progress.entry(progress).or_default();
         progress.planned = progress.planned.max(sample.planned.unwrap_or(0) as usize);
-        // The identity that a resumed study uses: a place shifts when a candidate is added.
+        // The place is left out, as in the identity that a resumed study uses: places shift when a candidate is added.
         progress.cells.insert(digest(&Cell { place: 0, ..sample.cell.clone() }));
         if !self.provenance.contains(&sample.provenance) {
             self.provenance.push(sample.provenance.clone());
@@ -282,7 +282,7 @@ impl Fold {
         if let Some(group) = self.groups.get_mut(key) {
             group.failed -= 1;
             group.measured_by.entry(build.clone()).and_modify(|failed| *failed -= 1);
-            // No version is known of a group that never ran: it would stay as a candidate without a row.
+            // A group that never ran has no version, and would stay as a candidate without a row.
             let has_run = group.started_ms.is_some() || !group.values.is_empty();
             if group.failed == 0 && !has_run {
                 self.groups.remove(key);
@@ -306,9 +306,9 @@ impl Fold {
         host
     }
 
-    /// Moves cells that failed before they reported their allocator's version into the group of the same candidate with
-    /// a version, and with the same builds of the user's files. Of several versions, it is the one that the same build of
-    /// the command measured; if that does not tell, they stay by themselves. To be called when all rows are added.
+    /// Moves cells that failed before they reported their allocator's version. They join the group of the same candidate that has a
+    /// version, and the same builds of the user's files. If there are several versions, it is the one that the same build of the command
+    /// measured. If that is not one, they stay separate. To be called when all rows are added.
     pub fn settle(&mut self) {
         let mut of_cell: BTreeMap<CellKey, Versions> = BTreeMap::new();
         let mut of_candidate: BTreeMap<(Candidate, Arc<Conditions>, Version), Versions> = BTreeMap::new();
@@ -318,7 +318,7 @@ impl Fold {
                 unknown.push(key.clone());
                 continue;
             }
-            // A row that failed has its builds if it is of a program, and no version of the allocator.
+            // A failed row has the builds of a program's files, but no version of the allocator.
             let failed = key.version.of_failed();
             let candidate = (key.candidate.clone(), key.host.clone(), failed.clone());
             let cell = CellKey { version: failed, ..key.clone() };
@@ -362,7 +362,7 @@ impl Fold {
         short.map(|((_, host), progress)| (host.clone(), progress.cells.len(), progress.planned)).collect()
     }
 
-    /// The builds of each package that measured. They are pooled, and a report says so.
+    /// The builds of each package that measured. Their rows are pooled, and a report says so.
     pub fn builds(&self) -> BTreeMap<&str, BTreeSet<&str>> {
         let mut builds: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for provenance in &self.provenance {

@@ -5,7 +5,7 @@ use crate::metrics::{Better, Metric, Metrics};
 use allocanary_rows::error::{Error, Result};
 use allocanary_text::units::show_share;
 
-/// A limit for a metric: it is broken if the metric surely got worse by more than `most`.
+/// A limit for a metric. It is broken if the metric surely got worse by more than `most`.
 #[derive(Clone)]
 pub struct MetricLimit {
     /// The metric.
@@ -16,14 +16,14 @@ pub struct MetricLimit {
     pub most: f64,
 }
 
-/// What a gate says of one comparison.
+/// The result of a gate for one comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judged {
     /// The metric did not get worse by more than the gate.
     Holds,
     /// The metric got worse by more than the gate.
     Broken,
-    /// The samples leave it open.
+    /// The samples do not decide it.
     Undecided,
 }
 
@@ -38,10 +38,11 @@ impl MetricLimit {
         metric_percent(text).ok_or_else(wrong)
     }
 
-    /// A gate for a metric of these, or for a quantile of it as in `peak_resident.p90`, that can get worse by that much.
+    /// A gate for one of these metrics, or for a quantile of it such as `peak_resident.p90`. `most` is how much worse it may get, as a
+    /// share.
     pub fn new(metrics: &Metrics, name: &str, most: f64) -> Result<MetricLimit> {
         let (metric, quantile) = match name.rsplit_once(".p") {
-            // A figure of the user's program may have such a name itself.
+            // A figure of the user's program may itself have such a name.
             Some((metric, percent)) if metrics.find(name).is_none() => {
                 let percent =
                     percent.parse().ok().filter(|percent| (1..100_u32).contains(percent)).ok_or_else(|| {
@@ -74,12 +75,12 @@ impl MetricLimit {
         self.metric.name == metric.name && self.quantile == quantile
     }
 
-    /// Did the metric get worse by more than the gate? One rule, by the interval: a gate is broken if the whole interval
-    /// lies beyond it, holds if the whole interval lies within it, and is open otherwise. The verdict asks something else:
-    /// whether there is a difference at all.
+    /// Did the metric get worse by more than the gate? The interval decides: a gate is broken if the whole interval lies beyond it, holds
+    /// if the whole interval lies within it, and is open otherwise. The verdict answers another question: whether there is a difference at
+    /// all.
     ///
-    /// A single broken gate fails all, so what breaks it must be no chance among all comparisons of the family: there the
-    /// interval is wider, the larger the family. All must hold, so that each is asked for its own interval.
+    /// A single broken gate fails all, so it must not be broken by chance in any comparison of the family. For this, the interval is wider,
+    /// the larger the family is. To pass, all gates must hold, so each holds by its own interval.
     pub fn judge(&self, one: &GroupComparison) -> Judged {
         let is_broken = one.surely_worse(self.metric.better).is_some_and(|least| least > self.most);
         let holds = one.worsening(self.metric.better).is_some_and(|(_, most)| most <= self.most);

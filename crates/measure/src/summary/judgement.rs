@@ -40,7 +40,7 @@ fn figure(metric: &Metric, quantile: Option<f64>) -> String {
     quantile.map_or_else(|| metric.name.to_string(), |q| format!("{}.p{:.0}", metric.name, q * 100.0))
 }
 
-/// All that a comparison of two states says.
+/// The result of a comparison of two states.
 pub struct Judgement {
     /// The comparisons, metric by metric.
     pub compared: Vec<RowComparison>,
@@ -48,11 +48,11 @@ pub struct Judgement {
     pub only_new: Vec<String>,
     /// Differences between the two sides: host, build, versions.
     pub differs: Vec<String>,
-    /// What a reader must know of the old, and of the new rows.
+    /// What a reader must know about the old rows, and about the new rows.
     pub notes: [Vec<String>; 2],
-    /// What the old rows have and the new ones lack, each with the reason; and gates without figures.
+    /// What the old rows have and the new rows lack, each with the reason. Also gates without figures.
     pub lost: Vec<(String, String)>,
-    /// Each gate with the index of each comparison in its metric.
+    /// Each gate with the index of a comparison in its metric, and the result.
     pub gated: Vec<(MetricLimit, usize, Judged)>,
     has_gates: bool,
 }
@@ -113,7 +113,7 @@ impl Judgement {
         })
     }
 
-    /// The gates that were judged so, each with its comparison.
+    /// The gates with this result, each with its comparison.
     pub fn judged(&self, wanted: Judged) -> impl Iterator<Item = (&MetricLimit, &RowComparison)> {
         let of_kind = self.gated.iter().filter(move |(_, _, judged)| *judged == wanted);
         of_kind.map(|(gate, at, _)| (gate, &self.compared[*at]))
@@ -132,7 +132,7 @@ impl Judgement {
     }
 }
 
-/// What a side has, for a reader who looks for what both have: `jemalloc, server, 16 threads; and 3 more`.
+/// What a side contains, for an error that nothing is in common: `jemalloc, server, 16 threads; and 3 more`.
 fn contents(side: &Side) -> String {
     const SHOWN: usize = 6;
     let mut keys: Vec<(u32, String)> = side.groups.iter().map(|(key, group)| (group.place, key.title())).collect();
@@ -145,11 +145,11 @@ fn contents(side: &Side) -> String {
     }
 }
 
-/// All pairs in one figure. The margin is that of its narrowest gate, if there is one.
+/// The comparisons of all pairs in one figure. The margin is that of its narrowest gate, if there is one.
 fn in_figure(pairs: &[Pair], (metric, quantile): &Figure, gates: &[MetricLimit]) -> Vec<RowComparison> {
     let gated = gates.iter().filter(|gate| gate.is_for(metric, *quantile)).map(|gate| gate.most).reduce(f64::min);
     let margin = gated.unwrap_or(MARGIN);
-    // As in a report, chance is bounded for one metric of one workload: what others do changes nothing here.
+    // As in a report, the error by chance is bounded for one metric of one workload, so other workloads do not change these verdicts.
     let of_workload = |one: &Pair, other: &Pair| (&one.0.study, &one.0.workload) == (&other.0.study, &other.0.workload);
     let of_family = |all: &[Pair]| {
         let groups = all.iter().map(|(_, old, new)| (*old, *new));
@@ -173,7 +173,7 @@ fn in_figure(pairs: &[Pair], (metric, quantile): &Figure, gates: &[MetricLimit])
     whole.filter(|one| one.comparison.old.is_finite() && one.comparison.new.is_finite()).collect()
 }
 
-/// A study that ended before its last cell: what it lacks may be what would break a gate.
+/// A study that ended before its last cell. The missing cells might break a gate.
 fn unfinished(name: &str, side: &Side) -> Vec<(String, String)> {
     let why = |(rows, planned)| {
         format!("{rows} of {planned} planned processes have rows: finish it (--resume), or measure again")
@@ -181,8 +181,8 @@ fn unfinished(name: &str, side: &Side) -> Vec<(String, String)> {
     side.unfinished().into_iter().map(|counts| (format!("the rest of the {name} study"), why(counts))).collect()
 }
 
-/// The places where a gated metric has figures on one side only, or on neither, or too few of them on the new side alone:
-/// a gate without figures must not pass.
+/// The places where a gated metric has figures on one side only, on neither side, or too few on the new side only. A gate without figures
+/// must not pass.
 fn without_figures(metric: &Metric, pairs: &[Pair]) -> Vec<(String, String)> {
     let counts = |(_, old, new): &Pair| (old.values_of(&metric.name).len(), new.values_of(&metric.name).len());
     if pairs.iter().all(|pair| counts(pair) == (0, 0)) {

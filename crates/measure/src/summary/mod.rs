@@ -56,7 +56,7 @@ pub struct Findings {
     pub sections: Vec<StudySection>,
     /// The metrics that the rows can have.
     pub metrics: Metrics,
-    /// Number of rows that were read.
+    /// Number of rows, without duplicates.
     pub rows: usize,
     /// Failures: candidate and cell, the reason, how often.
     pub failures: Vec<(String, String, usize)>,
@@ -106,8 +106,8 @@ impl Panel {
         found.map(|(_, _, comparison)| comparison)
     }
 
-    /// Whether a candidate failed more often than the first. Its figures are those of the runs that did not fail, so that
-    /// they are no reason to choose it.
+    /// Whether a candidate failed more often than the first. Its figures are only those of successful runs, so they are no reason to choose
+    /// it.
     pub fn fails_more(&self, line: usize, column: usize) -> bool {
         let failed = |line: &CandidatePoints| {
             line.points
@@ -231,8 +231,8 @@ pub const COST: [&str; 3] = ["throughput", "p99", "cpu"];
 const BOOTSTRAP_SEED: u64 = 2018;
 
 impl Findings {
-    /// The findings of all folded rows. `about` returns what is known of a study by its name in the rows, and by the
-    /// rows' metrics. Rows without a name belong to the study without a name.
+    /// The findings of all folded rows. `about` returns what is known of a study, by its name in the rows and the rows' metrics. Rows
+    /// without a name belong to the study without a name.
     pub fn of(mut fold: Fold, about: impl Fn(Option<&str>, &Metrics) -> StudyNotes) -> Findings {
         fold.settle();
         let mut places = BTreeMap::new();

@@ -39,7 +39,7 @@ impl Noise {
         sorted.get(sorted.len() / 2).copied().unwrap_or(0)
     }
 
-    /// Other tasks that wanted to run, for each CPU; 0 if no row says it.
+    /// Other tasks that wanted to run, for each CPU. 0 if no row has this figure.
     pub fn others_per_cpu(&self) -> f64 {
         if self.cpus == 0 { 0.0 } else { f64::from(self.others()) / f64::from(self.cpus) }
     }

@@ -1,6 +1,6 @@
-//! The normal distribution. In: a probability. Out: how many standard deviations from the mean.
+//! The normal distribution. In: a probability. Out: the distance from the mean, in standard deviations.
 
-/// The z for which P(Z > z) is `tail`, by halving.
+/// The z for which P(Z > z) is `tail`. It is found by halving an interval.
 pub fn quantile(tail: f64) -> f64 {
     let halved = |(low, high): (f64, f64), _| {
         let middle = (low + high) / 2.0;

@@ -41,7 +41,7 @@ pub fn panel_key(key: &CellKey, fold: &Fold) -> PanelKey {
     }
 }
 
-/// Whether the threads are fixed while the cores increase. A single pair of 8 threads and 8 cores does not show it.
+/// Whether the threads are fixed while the cores increase. A single pair of 8 threads and 8 cores does not show this.
 fn threads_are_fixed(key: &CellKey, fold: &Fold) -> bool {
     let other_cores = |other: &CellKey| {
         other.cores.is_some()
@@ -102,7 +102,7 @@ pub fn panel(wanted: &PanelKey, fold: &Fold, metrics: &[Metric]) -> Panel {
     let cost = COST.map(metric_of_all);
     let in_metrics = metrics.iter().chain(cost).map(|metric| (metric.name.clone(), compared(metric))).collect();
 
-    // Below that number there are no verdicts, and a single repeat cannot alternate.
+    // Below that number there are no verdicts, and a single repeat cannot alternate with another.
     let is_judged = |group: &CellRepeats| group.samples() >= LEAST_SAMPLES;
     let is_apart =
         |(one, other): (&CellRepeats, &CellRepeats)| is_judged(one) && is_judged(other) && one.is_apart_from(other);

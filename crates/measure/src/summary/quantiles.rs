@@ -1,5 +1,5 @@
-//! Quantiles of a few runs, such as the peak that nine of ten runs stay within. In: two samples and a quantile. Out: the
-//! ratio of their quantiles with its interval, or how many runs that takes. Pure.
+//! Quantiles of a few runs, such as the peak that nine of ten runs stay within. In: two samples and a quantile. Out: the ratio of their
+//! quantiles with its interval, or how many runs that takes. These are pure functions.
 
 use super::ranks::in_order;
 use super::stats;
@@ -10,12 +10,12 @@ pub fn quantiles(old: &[f64], new: &[f64], q: f64) -> (f64, f64) {
     (of(old), of(new))
 }
 
-/// The interval of the ratio of the quantiles `q`, `new / old`. `misses` is the share of intervals that may miss the true
-/// ratio. `None` where a sample is too small to bound its quantile, or has a value that is not positive.
+/// The interval of the ratio of the quantiles `q`, `new / old`. `misses` is the share of intervals that may miss the true ratio. `None` if
+/// a sample is too small to bound its quantile, or has a value that is not positive.
 ///
-/// Each quantile has its bounds in its own sample (the binomial distribution says which values), so nothing is assumed of
-/// shapes. Those of the ratio are combined from them as Zou and Donner do it ("Construction of confidence limits about
-/// effect measures", 2008).
+/// Each quantile is bounded by values of its own sample. The binomial distribution says which ones, so nothing is assumed about the shape.
+/// These bounds are combined into those of the ratio as Zou and Donner do it ("Construction of confidence limits about effect measures",
+/// 2008).
 pub fn ratio_interval(old: &[f64], new: &[f64], q: f64, misses: f64) -> Option<(f64, f64)> {
     let of = |values: &[f64]| {
         let sorted = in_order(values);
@@ -30,14 +30,13 @@ pub fn ratio_interval(old: &[f64], new: &[f64], q: f64, misses: f64) -> Option<(
 
 /// The smallest number of runs on each side for an interval.
 pub fn least_samples(q: f64, misses: f64) -> usize {
-    // All values lie on one side of the quantile by chance.
+    // With fewer runs, all values may lie on one side of the quantile by chance.
     ((misses / 2.0).ln() / q.max(1.0 - q).ln()).ceil() as usize
 }
 
-/// The places of the bounds of the quantile `q` among `count` values in order. `tail` is the share that may lie beyond
-/// each.
+/// The positions of the bounds of the quantile `q` among `count` sorted values. `tail` is the share that may lie beyond each bound.
 fn places(count: usize, q: f64, tail: f64) -> Option<(usize, usize)> {
-    // Fewer than `place + 1` of the values are below the quantile: then the value at `place` is above it.
+    // If at most `place` of the values are below the quantile, the value at `place` is above it.
     let low = (0..count).take_while(|place| stats::binomial(count, q, *place) <= tail).last()?;
     let high = (0..count).find(|place| 1.0 - stats::binomial(count, q, *place) <= tail)?;
     Some((low, high))

@@ -1,7 +1,7 @@
-//! The rank-sum test: which of two samples has the larger values. In: two slices. Out: the p value of the difference,
-//! and an interval for the ratio. Pure.
+//! The rank-sum test: which of two samples has the larger values. In: two slices. Out: the p value of the difference, and an interval for
+//! the ratio. These are pure functions.
 //!
-//! Both use only ranks, and so assume no distribution: that of memory is skewed, and its steps are pages.
+//! Both use only ranks, so they assume no distribution. That of memory is skewed, and moves in steps of pages.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -18,9 +18,9 @@ pub const LEAST_SAMPLES: usize = 5;
 /// The share of intervals that may miss the true ratio.
 pub const MISSES: f64 = 0.05;
 
-/// The share of intervals that may miss the true ratio in a family of `family` comparisons. With this share, an
-/// interval lies wrongly beyond a bound in at most 5 % of such families. Such an error is on one side of the ratio, and
-/// so are half of the misses.
+/// The share of intervals that may miss the true ratio in a family of `family` comparisons. With this share, at most 5 % of such families
+/// have an interval that lies wrongly beyond a bound. Such an error is on one side of the ratio, and only half of the misses are on that
+/// side.
 pub fn misses_in(family: usize) -> f64 {
     (2.0 * MISSES / family.max(1) as f64).min(MISSES)
 }
@@ -101,16 +101,15 @@ fn subset_sums(ranks: &[usize], count: usize) -> Vec<f64> {
     ways.split_off(count * width)
 }
 
-/// The interval of `new / old`: every factor that the rank test does not reject for these samples. Its bounds are
-/// ratios of single pairs. `misses` is the share of intervals that may miss the true ratio: [`MISSES`] for one, and that
-/// divided by the number of intervals from which the best is chosen. `None` if either sample has fewer than five values,
-/// or a negative one, of which no ratio means anything.
+/// The interval of `new / old`: every factor that the rank test does not reject for these samples. Its bounds are ratios of single pairs.
+/// `misses` is the share of intervals that may miss the true ratio: [`MISSES`] for a single interval, or less if the best of several is
+/// chosen: that divided by their number. `None` if either sample has fewer than five values, or a negative one, for which a ratio has no
+/// meaning.
 ///
-/// Its coverage is `1 - misses` for samples that differ by a factor, whatever their shape, and down to five values, where a
-/// bootstrap's interval is too narrow. Ties make it wider than necessary, never narrower. It is wider where one sample
-/// spreads further than the other. It always includes the ratio of medians: if two shapes differ, that
-/// ratio may lie outside the interval of the ranks alone. `None` also where even the range of all pairs misses more often,
-/// because the values are too few.
+/// Its coverage is `1 - misses` for samples that differ by a factor, whatever their shape, down to five values, where a bootstrap's
+/// interval is too narrow. Ties make it wider than necessary, never narrower. It is wider if one sample spreads further than the other. It
+/// always includes the ratio of medians: if two shapes differ, that ratio may lie outside the interval of the ranks alone. `None` also if
+/// there are so few values that even the range of all pairs misses more often.
 pub fn ratio_interval(old: &[f64], new: &[f64], misses: f64) -> Option<(f64, f64)> {
     let Ranked { old, new, outside } = Ranked::of(old, new, misses)?;
     let last = old.len() * new.len() - 1;
@@ -119,9 +118,9 @@ pub fn ratio_interval(old: &[f64], new: &[f64], misses: f64) -> Option<(f64, f64
     Some((low.min(middle), high.max(middle)))
 }
 
-/// The interval of `old - new`. Its bounds are differences of single pairs, and as many pairs lie outside of it as outside of
-/// [`ratio_interval`]: so the two agree which sample is the larger one. It always includes the difference of the medians. It sorts all pairs:
-/// it is for samples of tens of values.
+/// The interval of `old - new`. Its bounds are differences of single pairs. As many pairs lie outside of it as outside of
+/// [`ratio_interval`], so both agree which sample is larger. It always includes the difference of the medians. It sorts all pairs, so it is
+/// for samples of tens of values.
 pub fn difference_interval(old: &[f64], new: &[f64], misses: f64) -> Option<(f64, f64)> {
     let Ranked { old, new, outside } = Ranked::of(old, new, misses)?;
     let pairs: Vec<f64> = old.iter().flat_map(|old| new.iter().map(move |new| old - new)).collect();
@@ -130,7 +129,7 @@ pub fn difference_interval(old: &[f64], new: &[f64], misses: f64) -> Option<(f64
     Some((pairs[outside].min(middle), pairs[pairs.len() - 1 - outside].max(middle)))
 }
 
-/// Two samples in order, and how many of their pairs lie below an interval, and as many above it.
+/// Two sorted samples, and how many of their pairs lie below an interval. As many lie above it.
 struct Ranked {
     old: Vec<f64>,
     new: Vec<f64>,
@@ -138,7 +137,7 @@ struct Ranked {
 }
 
 impl Ranked {
-    /// None where there is no interval.
+    /// `None` if there is no interval.
     fn of(old: &[f64], new: &[f64], misses: f64) -> Option<Ranked> {
         if old.len() < LEAST_SAMPLES || new.len() < LEAST_SAMPLES || old.iter().chain(new).any(|value| *value < 0.0) {
             return None;
@@ -150,13 +149,12 @@ impl Ranked {
     }
 }
 
-/// The ratio of a pair, `new / old`, that has `below` ratios before it in their order. Both samples are in order and not
-/// negative.
+/// The ratio `new / old` of the pair that has `below` smaller ratios before it. Both samples are sorted and not negative.
 ///
-/// It halves the range of all numbers, and counts the pairs under each middle. Of thousands of values there are too many
-/// pairs to compute and to select from: that was a quarter of a large report's time.
+/// It halves the range of all numbers, and counts the pairs below each middle. Thousands of values have too many pairs to compute and
+/// select from: that was a quarter of a large report's time.
 fn nth_ratio(old: &[f64], new: &[f64], below: usize) -> f64 {
-    // The order of numbers that are not negative is that of their bits.
+    // Numbers that are not negative have the same order as their bits.
     let (mut low, mut high) = (0, f64::INFINITY.to_bits());
     while low < high {
         let middle = low + (high - low) / 2;
@@ -175,7 +173,7 @@ fn pairs_up_to(old: &[f64], new: &[f64], limit: f64) -> usize {
     old.iter().map(up_to).sum()
 }
 
-/// The values in their order.
+/// The values, sorted.
 pub fn in_order(values: &[f64]) -> Vec<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);

@@ -1,10 +1,10 @@
-//! What the rows of a panel say to do: which candidate to take, or to keep the first. In: a section and one of its panels. Out: one
-//! value, from which every report takes its answer and its lines to paste.
+//! What to do, by the rows of a panel: take a candidate, or keep the first. In: a section and one of its panels. Out: one value, from which
+//! every report takes its answer and its lines to paste.
 
 use super::{COST, GroupComparison, MedianEstimate, Panel, StudySection, Verdict};
 use crate::metrics::{Better, Metric, metric_of_all};
 
-/// What to do, by the figures in the last column of a panel. Lines are named by their place in the panel.
+/// What to do, by the figures in the last column of a panel. Lines are identified by their position in the panel.
 pub struct Recommendation {
     /// The metric that decides.
     pub metric: Metric,
@@ -12,9 +12,9 @@ pub struct Recommendation {
     pub column: usize,
     /// What to do.
     pub choice: RecommendedStep,
-    /// The line with the best median, whether or not it is taken; `None` without figures.
+    /// The line with the best median, even if it is not taken. `None` without figures.
     pub best: Option<usize>,
-    /// The lines of which more runs failed than of the first.
+    /// The lines in which a larger share of the runs failed than in the first.
     pub failing: Vec<usize>,
 }
 
@@ -25,11 +25,11 @@ pub enum RecommendedStep {
     Take(usize),
     /// No candidate is surely better within the limits.
     Keep,
-    /// There is one candidate only.
+    /// There is only one candidate.
     Alone,
-    /// A metric is limited that the rows do not have: nothing can be proposed.
+    /// The user limits a metric that the rows do not have, so nothing can be proposed.
     Unknown(String),
-    /// The first candidate has no figure, as if all its runs failed: nothing can be compared with it.
+    /// The first candidate has no figure, for example because all its runs failed. Nothing can be compared with it.
     NoFirst,
 }
 
@@ -88,7 +88,7 @@ impl Recommendation {
     }
 }
 
-/// The metric that a section is about: its first one of which less or more is better, or else resident memory when idle.
+/// The metric that decides in a section: its first one that has a better direction, or else resident memory when idle.
 fn deciding_metric(section: &StudySection) -> &Metric {
     let named = section.about.metrics.iter().find(|metric| metric.better != Better::Neither);
     named.unwrap_or_else(|| metric_of_all("resident"))
@@ -98,8 +98,8 @@ fn estimate<'a>(panel: &'a Panel, line: usize, column: usize, metric: &Metric) -
     panel.lines.get(line)?.points.get(column)?.as_ref()?.get(&metric.name)
 }
 
-/// A metric that the user limits and that the first candidate's rows do not have. Without it no candidate is known to be within
-/// the limits.
+/// A metric that the user limits and that the first candidate's rows do not have. Without it, nobody knows which candidates are within the
+/// limits.
 fn missing_limit(section: &StudySection, panel: &Panel, column: usize) -> Option<String> {
     let has = |name: &str| panel.lines.first()?.points.get(column)?.as_ref()?.get(name);
     section.within.iter().map(|(name, _)| name).find(|name| has(name).is_none()).cloned()

@@ -42,7 +42,7 @@ impl<T> Retries<T> {
     }
 }
 
-/// A hash that names one run of a cell by its start time, and by the host on which its study began: the retry may run in
+/// A hash that names one run of a cell. It is made of its start time and of the host on which its study began, because the retry may run in
 /// another container. It is short, because each row may need one.
 fn name(sample: &Sample, started_ms: u64) -> u64 {
     let mut hasher = DefaultHasher::new();

@@ -16,8 +16,7 @@ pub struct StudySection {
     pub about: StudyNotes,
     /// One panel for each workload and axis.
     pub panels: Vec<Panel>,
-    /// By how much a proposed candidate may be worse than the first, as shares, by metric. All limits hold that any of
-    /// its rows has.
+    /// How much worse a proposed candidate may be than the first, as shares, by metric. The limits of all rows count together.
     pub within: Vec<(String, f64)>,
     /// Hosts with fewer rows than planned cells: the host, the number of cells with rows, and the planned number.
     pub unfinished: Vec<(String, usize, usize)>,
@@ -30,9 +29,9 @@ pub struct StudyNotes {
     pub question: String,
     /// Figures that others have published.
     pub published: Vec<Published>,
-    /// The metrics of its table. If empty, each panel shows resident memory and the other metrics.
+    /// The metrics of its table. If there are none, each panel shows resident memory and the other metrics.
     pub metrics: Vec<Metric>,
-    /// The answer, if a search has given it: a report then gives none of its own.
+    /// The answer of a search, if there is one. Then a report does not give its own.
     pub decided: Option<Decided>,
 }
 
@@ -49,7 +48,7 @@ pub struct Published {
 }
 
 impl Published {
-    /// The same, each text in one line and without what a terminal obeys.
+    /// The same, with each text in one line and without characters that control a terminal.
     pub fn harmless(&self) -> Published {
         Published { by: in_one_line(&self.by), what: in_one_line(&self.what), figure: in_one_line(&self.figure) }
     }
@@ -58,28 +57,28 @@ impl Published {
 /// The answer of a search.
 #[derive(Clone, Default)]
 pub struct Decided {
-    /// In words.
+    /// The answer in words.
     pub text: String,
     /// The lines to paste.
     pub lines: Vec<String>,
-    /// What it chose; `None` where only the words are known.
+    /// What it chose. `None` if only the words are known.
     pub chosen: Option<Chosen>,
 }
 
 /// What a search chose.
 #[derive(Clone)]
 pub struct Chosen {
-    /// The candidate to use: what the user has, if nothing is shown to be better.
+    /// The candidate to use. It is what the user has, if nothing is proven to be better.
     pub candidate: String,
     /// What the user has.
     pub against: String,
-    /// What was to be less.
+    /// The metric that was to be reduced.
     pub metric: Metric,
-    /// Its figure.
+    /// The candidate's figure in this metric.
     pub figure: Option<f64>,
-    /// What it saves; `None` of what the user has.
+    /// The comparison with what the user has. `None` if the candidate is what the user has.
     pub saving: Option<GroupComparison>,
-    /// What it costs, by metric.
+    /// The comparisons in what it may cost, by metric.
     pub cost: Vec<(String, GroupComparison)>,
     /// The limits of the cost, as shares.
     pub within: Vec<(String, f64)>,
@@ -100,7 +99,8 @@ pub fn limit(text: &str) -> Result<(String, f64)> {
     Ok((name.to_string(), share))
 }
 
-/// A metric's name and a share, from `wall=5%`: `("wall", 0.05)`. `None` if it is no such text, or not from 0 to 10,000 %.
+/// A metric's name and a share, from `wall=5%`: `("wall", 0.05)`. `None` if the text has another form, or the percentage is not from 0 to
+/// 10,000.
 pub fn metric_percent(text: &str) -> Option<(&str, f64)> {
     let (name, share) = text.split_once('=')?;
     let percent: f64 = share.trim().trim_end_matches('%').trim().parse().ok()?;

@@ -1,4 +1,4 @@
-//! One side of a comparison of two states. In: folded rows. Out: groups that can be held against those of the other side.
+//! One side of a comparison of two states. In: folded rows. Out: groups that can be compared with those of the other side.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use allocanary_rows::version::Version;
 
 /// Rows of the old or of the new state.
 pub struct Side {
-    /// All that is known of the rows but their groups.
+    /// All that is known of the rows, except their groups.
     pub(super) fold: Fold,
     /// Keyed by the cells alone: the host and the allocator's version may differ between the two sides.
     pub(super) groups: BTreeMap<CellKey, CellRepeats>,
@@ -44,7 +44,7 @@ impl Side {
         &self.fold.metrics
     }
 
-    /// What a reader must know of these rows: disturbances, and studies that are not finished.
+    /// What a reader must know about these rows: disturbances, and studies that are not finished.
     pub(super) fn notes(&self) -> Vec<String> {
         let unfinished = self.unfinished().into_iter();
         let unfinished =

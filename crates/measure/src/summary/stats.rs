@@ -1,4 +1,4 @@
-//! Statistics. In: slices. Out: medians, their intervals, and which of many p values are significant. Pure.
+//! Statistics. In: slices. Out: medians, their intervals, and which of many p values are significant. These are pure functions.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -38,7 +38,7 @@ pub fn median_interval(sorted: &[f64], seed: u64) -> Option<(f64, f64)> {
     bounds(middles(sorted.len(), seed).iter().map(|middle| middle.of(sorted)).collect())
 }
 
-/// The position in a sorted sample of one draw's median: the same position twice, or the two in the middle.
+/// The positions of the median of one draw in the sorted sample: twice the same position, or the two in the middle.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Middle(u32, u32);
 
@@ -91,7 +91,7 @@ fn bounds(mut draws: Vec<f64>) -> Option<(f64, f64)> {
 
 /// The probability of at most `most` hits in `count` draws, each a hit with probability `p`.
 pub fn binomial(count: usize, p: f64, most: usize) -> f64 {
-    // As logarithms: a power of a thousand is below the smallest number.
+    // Computed with logarithms, because a power of a thousand is below the smallest number.
     let odds = (p / (1.0 - p)).ln();
     let mut term = (1.0 - p).ln() * count as f64;
     let mut sum = term.exp();
@@ -102,8 +102,8 @@ pub fn binomial(count: usize, p: f64, most: usize) -> f64 {
     sum.min(1.0)
 }
 
-/// The probability that of `hits` draws without replacement at least `least` come from the second of two groups of `n` and
-/// `m` (Fisher's exact test, one-sided).
+/// Of `hits` draws without replacement from two groups of `n` and `m`, the probability that at least `least` come from the second group
+/// (Fisher's exact test, one-sided).
 pub fn drawn_from_second((n, m): (usize, usize), hits: usize, least: usize) -> f64 {
     let choices = |of: usize, take: usize| (0..take).map(|at| ((of - at) as f64 / (at + 1) as f64).ln()).sum::<f64>();
     let all = choices(n + m, hits);

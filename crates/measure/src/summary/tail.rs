@@ -1,14 +1,14 @@
-//! Spikes: runs of one side that lie far beyond the other side's. In: two samples. Out: whether such a tail is shown,
-//! cannot be there, or is open. Pure.
+//! Spikes: runs of one side that lie far beyond those of the other side. In: two samples. Out: whether such a tail is shown, is excluded,
+//! or is open. These are pure functions.
 //!
-//! Medians do not see them: a fifth of the runs at ten times the memory moves no median, and a process is killed at its
+//! Medians do not show spikes: if a fifth of the runs needs ten times the memory, the median stays the same. But a process is killed in its
 //! worst run.
 
 use super::ranks::in_order;
 use super::stats;
 use crate::metrics::Better;
 
-/// What a sample's tail is against another sample, in the direction that is worse.
+/// The tail of a sample against another sample, in the direction that is worse.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tail {
     /// Fewer than a fifth of the runs lie far beyond the other sample's.
@@ -28,17 +28,16 @@ pub enum Tail {
     },
 }
 
-/// A sample is called clear if a tail of this share of its runs would have put more of them beyond the limit.
+/// A sample is called clear if a tail of this share of its runs would have put more runs beyond the limit.
 const SHARE: f64 = 0.2;
 
-/// The largest share of comparisons with such a tail in which it is called clear.
+/// The largest share of comparisons with such a tail that may be called clear.
 const UNSEEN: f64 = 0.07;
 
-/// The largest share of comparisons without any spikes in which spikes are reported.
+/// The largest share of comparisons without spikes in which spikes may be reported.
 const FALSE: f64 = 0.05;
 
-/// The share that the second test adds to `FALSE`. The limit of that test cannot be moved by a single run of the other
-/// sample.
+/// The share that the second test adds to `FALSE`. A single run of the other sample cannot move the limit of that test.
 const FALSE_AT_TENTH: f64 = 0.02;
 
 /// The tail of the old sample against the new one, and that of the new sample against the old one.
@@ -58,11 +57,11 @@ fn tail(own: &[f64], other: &[f64], margin: f64) -> Tail {
         return Tail::Clear;
     };
     let sizes = (other.len(), own.len());
-    // Far beyond: more than the margin, and as far again as the other sample itself reaches from its median. Where all runs
-    // moved, a spike lies as far beyond what the median explains.
+    // Far beyond the other sample's highest value, `reach`: by more than the margin, and by at least the factor from its median to `reach`.
+    // If all runs moved, the limit moves by the ratio of the medians.
     let moved = (own_middle / middle).max(1.0);
     if moved.is_infinite() {
-        return Tail::Clear; // what rises from zero has no ratio
+        return Tail::Clear; // a rise from zero has no ratio
     }
     let counts = |reach: f64| {
         let limit = reach * moved * (1.0 + margin).max(reach / middle);
@@ -71,7 +70,7 @@ fn tail(own: &[f64], other: &[f64], margin: f64) -> Tail {
     };
     let chance = |(others, beyond): (usize, usize)| stats::drawn_from_second(sizes, others + beyond, beyond);
     let last = other.len() - 1;
-    // A single outlier of the other sample hides all beyond its largest value. It does not move the value of nine in ten.
+    // A single outlier of the other sample would hide all runs below it. But it does not move the value that nine in ten runs stay within.
     let (at_most, at_tenth) = (counts(other[last]), counts(other[last - other.len() / 10]));
     let beyond = at_most.1;
     if chance(at_most) <= FALSE {
@@ -91,7 +90,7 @@ fn is_clear(runs: usize, beyond: usize) -> bool {
     stats::binomial(runs, SHARE, beyond) <= UNSEEN
 }
 
-/// The number of runs of each sample that would tell, if the same share of them lies beyond.
+/// The number of runs of each sample that would decide it, if the same share of them lies beyond.
 fn repeats(runs: usize, beyond: usize) -> usize {
     const MOST: usize = 10_000;
     let tells = |count: &usize| {

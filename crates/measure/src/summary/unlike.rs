@@ -1,20 +1,19 @@
-//! Two samples that spread unlike: how much wider that makes the interval of their ratio. In: two samples. Out: the number
-//! of pairs that lie outside of it. Pure.
+//! Two samples with unlike spreads: how much wider this makes the interval of their ratio. In: two samples. Out: the number of pairs that
+//! lie outside of it. These are pure functions.
 //!
-//! The rank test takes the two distributions for one shape. If the smaller sample spreads further, its statistic varies
-//! more than the test expects: with spreads of 2 % and 20 %, and 40 and 10 values, the test at 5 % finds 15 % of equals
-//! different. So the variance is measured from the samples, as Brunner and Munzel do it ("The nonparametric
-//! Behrens-Fisher problem", 2000).
+//! The rank test assumes that both distributions have one shape. If the smaller sample spreads further, its statistic varies more than the
+//! test expects: with spreads of 2 % and 20 %, and 40 and 10 values, the test at 5 % calls 15 % of equal pairs different. So the variance
+//! is measured from the samples, as Brunner and Munzel do it ("The nonparametric Behrens-Fisher problem", 2000).
 
 use super::normal;
 use super::stats::{self, ratio};
 
-/// The measured variance is itself uncertain, by this share over the size of the smaller sample. What lies within is taken
-/// for chance, so that samples of one shape keep the exact interval of the rank test, but for some 5 % of them.
+/// The measured variance is itself uncertain, by this number divided by the size of the smaller sample, as a share. A difference within
+/// this counts as chance. So some 95 % of samples with one shape keep the exact interval of the rank test.
 const UNCERTAIN: f64 = 2.0;
 
-/// The number of pair ratios below the interval's lower bound, and also above its upper bound; all of them if the samples
-/// spread alike. Both are in order. `tail` is the share that may lie beyond each bound.
+/// The number of pair ratios below the interval's lower bound, and also above its upper bound. It is the largest number if the samples
+/// spread alike. Both samples are sorted. `tail` is the share that may lie beyond each bound.
 pub fn pairs_outside(old: &[f64], new: &[f64], tail: f64) -> usize {
     let (n, m) = (old.len() as f64, new.len() as f64);
     let middle = |values| stats::quantile(values, 0.5).unwrap_or(f64::NAN);
@@ -22,7 +21,7 @@ pub fn pairs_outside(old: &[f64], new: &[f64], tail: f64) -> usize {
     if !apart.is_finite() || apart <= 0.0 {
         return usize::MAX;
     }
-    // With equal medians the placements of a sample's values in the other sample show both spreads.
+    // When both medians are made equal, the placements of each sample's values in the other sample show both spreads.
     let moved: Vec<f64> = old.iter().map(|value| value * apart).collect();
     let (of_old, of_new) = (variance(&places(&moved, new)) / n, variance(&places(new, &moved)) / m);
     let measured = of_old + of_new;
@@ -35,7 +34,7 @@ pub fn pairs_outside(old: &[f64], new: &[f64], tail: f64) -> usize {
     (n * m / 2.0 - off - 1.0).floor().max(0.0) as usize
 }
 
-/// For each value its place among the others: the share of them that is below it. Ties count half.
+/// For each value, the share of the others that is below it. Ties count half.
 fn places(values: &[f64], others: &[f64]) -> Vec<f64> {
     let place = |value: &f64| {
         let below = others.partition_point(|other| other < value);
@@ -50,7 +49,8 @@ fn variance(values: &[f64]) -> f64 {
     values.iter().map(|value| (value - mean) * (value - mean)).sum::<f64>() / (values.len() as f64 - 1.0)
 }
 
-/// The t for which P(T > t) is `tail` with so many degrees of freedom, by the first terms of Cornish and Fisher's series.
+/// The t for which P(T > t) is `tail`, with this many degrees of freedom. It is computed from the first terms of Cornish and Fisher's
+/// series.
 fn student_quantile(tail: f64, freedom: f64) -> f64 {
     let z = normal::quantile(tail);
     let (two, four) = (z * z, z.powi(4));

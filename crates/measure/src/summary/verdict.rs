@@ -23,18 +23,18 @@ pub struct GroupComparison {
     pub n: (usize, usize),
     /// The bounds of the 95 % interval of `new / old`; `None` for too few samples: fewer than five, for a median.
     pub interval: Option<(f64, f64)>,
-    /// The interval by which gates are broken: in at most 5 % of families any of them lies wrongly beyond a bound. `None`
-    /// if the samples are too few for that, or if nobody asked.
+    /// The interval that decides whether a gate is broken. In at most 5 % of families, any of these intervals lies wrongly beyond a bound.
+    /// `None` if there are too few samples, or if nobody asked for it.
     pub of_family: Option<(f64, f64)>,
     /// The tails of the old and of the new group, each against the other.
     pub tails: [Tail; 2],
-    /// The rank test's p value, for this pair alone. 0 for a quantile, which is judged by its interval alone.
+    /// The rank test's p value, for this pair alone. It is 0 for a quantile, which only the interval judges.
     pub p: f64,
     /// The lowest p value that these samples could have had. Ties make it larger.
     pub least_p: f64,
     /// Differences below this share count as equal.
     pub margin: f64,
-    /// What it means.
+    /// The conclusion.
     pub verdict: Verdict,
     /// Number of comparisons that are judged together with this one.
     pub family: usize,
@@ -48,16 +48,15 @@ impl GroupComparison {
         stats::ratio(self.new, self.old)
     }
 
-    /// The same comparison, if the machine was too busy. `others` is the number of other tasks per CPU that wanted to
-    /// run. A difference that the load can explain is undecided: load can move memory by some percent, and can change a
-    /// time by a factor of up to `1 + others`. An undecided comparison is doubted too if its interval leaves 1 out: a
-    /// gate looks at the interval alone.
+    /// The same comparison, if the machine was too busy. `others` is the number of other tasks per CPU that wanted to run. A difference
+    /// that the load can explain is undecided: load can change memory by some percent, and a time by a factor of up to `1 + others`. An
+    /// undecided comparison whose interval excludes 1 is doubted too, because a gate looks only at the interval.
     pub fn on_a_busy_machine(self, unit: Unit, others: f64) -> GroupComparison {
         let is_memory = matches!(unit, Unit::Bytes | Unit::Ratio);
         let moved = 1.0 + if is_memory { MOVED_MEMORY } else { others };
         let surely = |bound: f64| self.interval.is_some_and(|(low, high)| low > bound || high < 1.0 / bound);
         let is_explained = match self.is_within_margin() {
-            // Spikes, or a single one, if it is not equal.
+            // The medians are equal, but there are spikes, or there may be.
             true => !is_memory,
             false => surely(1.0) && !surely(moved),
         };
@@ -67,29 +66,30 @@ impl GroupComparison {
         }
     }
 
-    /// The runs of the new group that lie far beyond those of the old one, if that is shown.
+    /// The number of runs of the new group that lie far beyond those of the old one, if that is shown.
     pub fn spikes(&self) -> Option<usize> {
         shown(self.tails[1])
     }
 
-    /// The runs of the old group that lie far beyond those of the new one, if that is shown.
+    /// The number of runs of the old group that lie far beyond those of the new one, if that is shown.
     pub fn spikes_gone(&self) -> Option<usize> {
         shown(self.tails[0])
     }
 
-    /// The number of repeats that would tell whether a comparison with the verdict "equal" has spikes. `None` unless
-    /// the samples leave that open.
+    /// The number of repeats that would show whether there are spikes, if the verdict is "equal". `None` unless the samples leave that
+    /// open.
     pub fn repeats_to_see_spikes(&self) -> Option<usize> {
         self.open_tail().filter(|_| self.verdict == Verdict::Equal)
     }
 
-    /// How much worse the new group is, at least and at most, by the interval's bounds. As shares, negative if it is
-    /// better. `None` without an interval, and for a metric without a better direction.
+    /// How much worse the new group is, at least and at most, by the interval's bounds. These are shares, and negative if it is better.
+    /// `None` without an interval, and for a metric without a better direction.
     pub fn worsening(&self, better: Better) -> Option<(f64, f64)> {
         worsening(self.interval?, better)
     }
 
-    /// How much worse it is at least, so surely that no family of such comparisons says it by chance. `None` as above.
+    /// How much worse it is at least, by the interval of the family, so that chance does not say it. `None` as for
+    /// [`worsening`](Self::worsening).
     pub fn surely_worse(&self, better: Better) -> Option<f64> {
         Some(worsening(self.of_family?, better)?.0)
     }
@@ -101,7 +101,7 @@ impl GroupComparison {
         self.repeats(((1.0 + bound).ln() - self.ratio().ln()).abs(), FALSE_DISCOVERIES / self.family as f64)
     }
 
-    /// The same for a gate, which is broken only by what no family of comparisons shows by chance.
+    /// The same for a gate. A gate is broken only by the wider interval of the family.
     pub fn repeats_to_judge(&self, bound: f64) -> Option<usize> {
         let misses = misses_in(self.family);
         let is_beyond = (self.ratio() - 1.0 - bound) * bound.signum() > 0.0;
@@ -131,7 +131,7 @@ impl GroupComparison {
             return None;
         }
         const MOST: f64 = 10_000.0;
-        // As many ties are expected of more samples.
+        // With more samples, as many ties are expected.
         let by_ties = (self.least_p / ranks::least_p(self.n.0, self.n.1)).max(1.0);
         let visible = match self.quantile {
             Some(q) => quantiles::least_samples(q, misses),
@@ -149,7 +149,7 @@ impl GroupComparison {
         self.interval.is_some_and(|(low, high)| low >= 1.0 - self.margin && high <= 1.0 + self.margin)
     }
 
-    /// The number of repeats that would tell whether there are spikes. `None` unless that is open.
+    /// The number of repeats that would show whether there are spikes. `None` unless that is open.
     fn open_tail(&self) -> Option<usize> {
         let repeats = self.tails.iter().filter_map(|tail| match tail {
             Tail::Open { repeats, .. } => Some(*repeats),
@@ -180,7 +180,7 @@ fn shown(tail: Tail) -> Option<usize> {
     }
 }
 
-/// The result of a comparison.
+/// The conclusion of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The new group is better.
@@ -190,15 +190,15 @@ pub enum Verdict {
     /// They differ, and neither is better: the metric has no better direction, or one side has spikes and is not worse in
     /// the median.
     Different,
-    /// The whole interval of the medians lies within the margin, and no run lies far beyond the other side's, or so few do
-    /// that a fifth of the runs cannot.
+    /// The whole interval of the medians lies within the margin. No run lies far beyond those of the other side, or so few that no tail of
+    /// a fifth of the runs is likely.
     Equal,
     /// The samples do not decide: their spread is too large, or they are too few.
     Undecided,
 }
 
 impl Verdict {
-    /// In plain language.
+    /// The word in reports.
     pub const fn text(self) -> &'static str {
         match self {
             Verdict::Better => "better",
@@ -232,7 +232,7 @@ pub fn compare_groups<'a>(
 ) -> Vec<GroupComparison> {
     let pairs: Vec<Pair> = pairs.map(|(old, new)| (old.values_of(&metric.name), new.values_of(&metric.name))).collect();
     let tests: Vec<RankTest> = pairs.iter().map(|(old, new)| rank_test(old, new)).collect();
-    // A pair without figures on one side is no comparison, and must not make the others harder to see.
+    // A pair without figures on one side is no comparison. It must not make it harder for the others to be significant.
     let is_one: Vec<bool> = pairs.iter().map(|(old, new)| !old.is_empty() && !new.is_empty()).collect();
     let judged = tests.iter().zip(&is_one).filter(|(_, is_one)| **is_one);
     let judged: Vec<f64> = judged.map(|(test, _)| test.p).collect();
@@ -260,7 +260,7 @@ pub fn compare_groups<'a>(
     pairs.iter().zip(&tests).zip(is_one.iter()).map(|((pair, test), is_one)| compare(pair, test, *is_one)).collect()
 }
 
-/// Compares the quantile `q` of many pairs (old, new) at once. Each verdict is by the interval of the family alone.
+/// Compares the quantile `q` of many pairs (old, new) at once. Only the interval of the family decides each verdict.
 pub fn compare_quantiles<'a>(
     pairs: impl Iterator<Item = (&'a CellRepeats, &'a CellRepeats)>,
     metric: &Metric,
@@ -293,7 +293,7 @@ pub fn compare_quantiles<'a>(
     pairs.iter().map(compare).collect()
 }
 
-/// The comparison of medians of these groups with the interval by which gates are broken.
+/// The comparison of medians of these groups, with the interval that decides whether a gate is broken.
 pub fn with_family_interval(
     comparison: GroupComparison,
     old: &CellRepeats,

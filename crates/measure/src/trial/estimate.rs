@@ -52,8 +52,8 @@ pub struct MemoryShare {
     pub freedom: usize,
 }
 
-/// The least spread between replicas that is used. A smaller one is not believed: the kernel's counts lag, and the last hour of a
-/// replica is not all of it.
+/// The least spread between replicas that is used. A smaller one is not credible: the kernel's counts lag, and a replica's last hour does
+/// not show all of its memory.
 const LEAST_SPREAD: f64 = 0.005;
 
 /// The effect, from logarithms. `spread_of` are further groups of unchanged replicas; they count only for the spread. `None` if there

@@ -37,7 +37,7 @@ pub struct Replica {
     pub started: u64,
     /// The settings in force, by its last reading.
     pub settings: Vec<String>,
-    /// Whether the lines are in force in it.
+    /// Whether the variables are in force in it.
     pub changed: bool,
     /// Its readings in order of time.
     #[serde(skip)]
@@ -55,7 +55,7 @@ pub struct ReplicaSample {
     pub cpu: Option<u64>,
 }
 
-/// The memory of a replica in a span of time.
+/// The memory of a replica during a span of time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ReplicaMemory {
     /// The mean of the logarithms of resident bytes.
@@ -73,9 +73,9 @@ pub struct ReplicaMemory {
     pub growth: f64,
 }
 
-/// A mark among the settings: there may be more settings than these.
+/// Among the settings, this word means that there may be others.
 const UNKNOWN: &str = "unknown";
-/// Reported starts that are less than this apart, in milliseconds, are one start: the host's clock may have been set in between.
+/// Two reported starts that are less than this apart, in milliseconds, are the same start: the host's clock may have been set in between.
 const ONE_START: u64 = 3_000;
 
 /// All replicas of a target.
@@ -89,8 +89,8 @@ pub struct Replicas {
     pub replicas: Vec<Replica>,
 }
 
-/// All replicas of the target, and the container that was chosen. `changed` are the pods that a person names. Without them, the
-/// changed replicas are those of the canary; without a canary, those in which all lines are in force.
+/// All replicas of the target, and the chosen container. `changed` are the pods that a person names. Without them, the changed replicas are
+/// those of the canary. Without a canary, they are those in which all variables are in force.
 pub fn find(
     reports: &[NodeReport],
     target: &TrialTarget,
@@ -135,7 +135,7 @@ pub fn find(
         });
         one.settings.clone_from(&row.settings);
         (one.image, one.quota_milli) = (row.image.clone(), row.quota_milli);
-        // The heap has not been read yet: no settings are reported, but there may be some.
+        // The heap was not read yet. No settings are reported, but there may be some.
         if row.settings.is_empty() && row.allocator == "unknown" {
             one.settings.push(UNKNOWN.into());
         }
@@ -179,7 +179,7 @@ fn mark(replicas: &mut [Replica], canary: &str, lines: &[TrialVariable], changed
         ));
     }
     let has_canary = replicas.iter().any(|one| one.workload == canary);
-    // A pod may have been restarted with the lines: its earlier start did not have them.
+    // A pod may have been restarted with the variables. Its earlier start did not have them.
     let last: BTreeMap<String, u64> = replicas.iter().map(|one| (one.pod.clone(), one.started)).collect();
     for one in replicas.iter_mut() {
         one.changed = match (changed.is_empty(), has_canary) {
@@ -205,7 +205,8 @@ fn is_read(name: &str) -> bool {
 }
 
 impl Replica {
-    /// Whether all lines are in force. `None` if the agent cannot tell: the settings are not known, or no allocator reads such a variable.
+    /// Whether all variables are in force. `None` if the agent cannot tell: the settings are not known, or no allocator reads such a
+    /// variable.
     pub fn in_force(&self, lines: &[TrialVariable]) -> Option<bool> {
         let has = |line: &TrialVariable| {
             let prefix = format!("{}=", line.name);
@@ -218,7 +219,7 @@ impl Replica {
         lines.iter().map(has).try_fold(true, |all, one| one.map(|one| all && one))
     }
 
-    /// The memory in a span, in milliseconds since 1970, which includes both ends.
+    /// The memory in a span of time, in milliseconds since 1970. The span includes both ends.
     pub fn level(&self, (from, to): (u64, u64)) -> Option<ReplicaMemory> {
         let there: Vec<&ReplicaSample> =
             self.readings.iter().filter(|one| (from..=to).contains(&one.taken) && one.resident > 0).collect();

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::trial::target::{CANARY, TrialTarget, TrialVariable, is_name};
 
-/// A step: why, and the command.
+/// A step of a trial: the reason, and the command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TrialStep {
     /// A sentence or two.
@@ -34,8 +34,8 @@ pub struct WorkloadFacts<'a> {
 /// The label of a canary's pods, and the annotation of a changed template.
 pub const LABEL: &str = "allocanary-try";
 
-/// The steps: read the replicas before; give one replica the lines; read and judge (`read` and `judge` are commands); undo the change.
-/// The error names a name that Kubernetes does not allow, because a shell would interpret it.
+/// The steps: read the replicas before, give one replica the variables, read and judge (by the commands `read` and `judge`), and undo the
+/// change. The error is a name that Kubernetes does not allow, because a shell would interpret it.
 pub fn steps(
     target: &TrialTarget,
     known: &WorkloadFacts,
@@ -95,9 +95,9 @@ fn of_stateful_set(kubectl: &str, name: &str, spec: &Value) -> Change {
          {kubectl} rollout status {what} --timeout=15m )",
         kubectl_get = format_args!("$({kubectl} get {what}"),
     );
-    // After the template is restored, all replicas but the changed one match it already. So none of them is restarted when the
-    // partition goes back to 0. The controller does not replace a pod that never becomes ready; so the command deletes that pod if it
-    // still has the lines.
+    // After the template is restored, all replicas but the changed one match it already, so none of them is restarted when the partition
+    // goes back to 0. The controller does not replace a pod that never becomes ready. So the command deletes that pod if it still has the
+    // variables.
     let undo = format!(
         "{}\n\
          last=$({kubectl} get {what} -o jsonpath='{{.spec.updateStrategy.rollingUpdate.partition}}')\n\
@@ -211,9 +211,8 @@ const REVISION: &str = "@revision@";
 
 /// A patch of the specification, for a shell that knows the variables `last` and `was`.
 fn patched(spec: &Value) -> String {
-    // A person's value may contain the same text as a placeholder. So each placeholder is replaced once, together with text around it
-    // that no value can contain.
-    // JSON contains no control character as such.
+    // A person's value may contain the same text as a placeholder. So each placeholder is replaced once, together with text around it that
+    // no value can contain. The control character that takes its place does not occur in JSON, which escapes it.
     let text = json!({ "spec": spec }).to_string();
     let text = text.replacen(&format!("\"{LABEL}\":\"{REVISION}\""), &format!("\"{LABEL}\":\"\u{1}was\u{1}\""), 1);
     let text = text.replacen(&format!("\"partition\":\"{NUMBER}\""), "\"partition\":\u{1}last\u{1}", 1);

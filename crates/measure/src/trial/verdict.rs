@@ -19,7 +19,7 @@ pub struct Trial {
     pub word: TrialWord,
     /// The effect, if there is an interval.
     pub effect: Option<MemoryShare>,
-    /// The share that makes no difference.
+    /// Differences below this share count as equal.
     #[serde(rename = "tolerance_ratio")]
     pub tolerance: f64,
     /// What was compared.
@@ -29,7 +29,7 @@ pub struct Trial {
     pub others: f64,
     /// The replicas and their part in the comparison.
     pub replicas: Vec<Member>,
-    /// Seconds from the change to the last reading. The later half counts.
+    /// Seconds from the change to the last reading. Only the later half is compared.
     #[serde(rename = "compared_seconds")]
     pub seconds: u64,
     /// Reasons why the word is `Undecided` although there may be an interval: a sentence each.
@@ -75,9 +75,9 @@ pub struct Member {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReplicaRole {
-    /// The lines are in force in it.
+    /// The variables are in force in it.
     Changed,
-    /// The changed ones are compared with it.
+    /// The changed replicas are compared with it.
     Other,
     /// It runs now, but it is far older or younger than the changed replicas. Memory grows with age, so it is not compared.
     OtherAge,
@@ -95,7 +95,7 @@ const AGES: f64 = 2.0;
 const LEAST_READINGS: usize = 5;
 /// The least number of other replicas for a word. Fewer do not show the spread.
 const LEAST_OTHERS: usize = 2;
-/// The processors used are alike if they differ from those of the others by at most this factor.
+/// The processors used are alike if those of the changed replicas differ from those of the others by at most this factor.
 const TRAFFIC: f64 = 1.25;
 /// A replica that uses fewer processors than this is idle: it gets no traffic.
 const IDLE: f64 = 0.005;
@@ -179,7 +179,7 @@ fn is_alike(age: u64, other: u64) -> bool {
     age as f64 <= other as f64 * AGES && age as f64 * AGES >= other as f64
 }
 
-/// What the data of a replica belong to: its pod's name, which a restarted pod keeps, or its node.
+/// What the data of a replica are tied to: its pod's name, which a restarted pod keeps, or its node.
 fn place<'a>(target: &TrialTarget, pod: &'a str, node: &'a str) -> &'a str {
     if target.kind == "daemonset" { node } else { pod }
 }
@@ -189,8 +189,8 @@ fn compare(members: &[Member], target: &TrialTarget, doubts: &mut Vec<String>) -
     let after = |part: ReplicaRole| {
         members.iter().filter(move |one| one.part == part).filter_map(|one| Some((one, one.after?.log)))
     };
-    // Each start is one sample. The replicas that are compared afterwards are samples already, so their readings before the change are
-    // no further samples.
+    // Each start is one sample. Replicas that are compared after the change are samples already, so their readings before the change are no
+    // further samples.
     let earlier = || members.iter().filter(|one| !matches!(one.part, ReplicaRole::Changed | ReplicaRole::Other));
     if target.kind != "deployment" {
         let place = |one: &Member| place(target, &one.pod, &one.node).to_string();
@@ -226,7 +226,7 @@ fn compare(members: &[Member], target: &TrialTarget, doubts: &mut Vec<String>) -
     (TrialMeasure::Levels, effect(&levels(ReplicaRole::Changed), &levels(ReplicaRole::Other), &[&before]))
 }
 
-/// Whether the lines are in force in the changed replicas, and in no other.
+/// Checks that the variables are in force in the changed replicas, and in no other.
 fn settings(
     replicas: &[Replica],
     target: &TrialTarget,
@@ -271,7 +271,7 @@ fn settings(
     }
 }
 
-/// Whether the changed replicas have run since the change without a restart, and which others were restarted more than once.
+/// Checks that the changed replicas have run since the change without a restart, and which others were restarted more than once.
 fn restarts(
     replicas: &[Replica],
     first_change: u64,
@@ -300,7 +300,7 @@ fn restarts(
     }
 }
 
-/// Whether there are enough others and readings.
+/// Checks that there are enough other replicas and readings.
 fn enough(members: &[Member], doubts: &mut Vec<String>) {
     let of = |part: ReplicaRole| members.iter().filter(|one| one.part == part).count();
     let others = of(ReplicaRole::Other);
@@ -337,7 +337,7 @@ fn enough(members: &[Member], doubts: &mut Vec<String>) {
     }
 }
 
-/// Whether the changed replicas do as much work as the others. A setting may itself cost or save CPU time. So a difference is a doubt
+/// Checks that the changed replicas do as much work as the others. A setting may itself cost or save CPU time. So a difference is a doubt
 /// only if it could explain the word, or hide an effect.
 fn traffic(members: &[Member], word: TrialWord, doubts: &mut Vec<String>, notes: &mut Vec<String>) {
     let of = |part: ReplicaRole| -> Vec<f64> {
@@ -367,7 +367,7 @@ fn traffic(members: &[Member], word: TrialWord, doubts: &mut Vec<String>, notes:
     }
 }
 
-/// Whether memory still grows or shrinks. If it changed by more than the margin in this time, `Equal` may not last.
+/// Checks whether memory still grows or shrinks. If it changed by more than the margin in this time, `Equal` may not last.
 fn growth(members: &[Member], word: TrialWord, margin: f64, doubts: &mut Vec<String>, notes: &mut Vec<String>) {
     let of = |part: ReplicaRole| {
         mean(
@@ -392,7 +392,7 @@ fn growth(members: &[Member], word: TrialWord, margin: f64, doubts: &mut Vec<Str
 }
 
 impl Replica {
-    /// Whether it has the same image and quota, on the same kind of node.
+    /// Whether it has the same image and quota as the other, on the same kind of node.
     fn is_like(&self, other: &Replica) -> bool {
         self.host == other.host && self.image == other.image && self.quota_milli == other.quota_milli
     }
