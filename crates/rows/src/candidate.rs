@@ -16,8 +16,8 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// A row's candidate: its text, and the variables that its cell got. A text that is not in our notation is taken as a
-    /// name, so that rows of other programs can be shown.
+    /// A row's candidate: its text, and the variables that its cell got. A text that is not in our notation counts as a name, so that rows
+    /// of other programs can be shown.
     pub fn read(text: &str, inherited: &BTreeMap<String, String>) -> Candidate {
         let known = text.strip_suffix(&after(inherited)).and_then(|spec| Spec::parse(spec).ok());
         match known {
@@ -28,8 +28,7 @@ impl Candidate {
 }
 
 impl From<&str> for Candidate {
-    /// A candidate of this text, which gets no variable of the user's environment. A text that is not in our notation
-    /// is taken as a name.
+    /// A candidate from this text. It gets no variable of the user's environment. A text that is not in our notation counts as a name.
     fn from(text: &str) -> Candidate {
         Candidate::read(text, &BTreeMap::new())
     }
@@ -42,7 +41,7 @@ impl From<Spec> for Candidate {
     }
 }
 
-/// The variables in the form that follows the notation: ` NAME=VALUE NAME=VALUE`.
+/// The variables in the form in which they follow the notation: ` NAME=VALUE NAME=VALUE`.
 fn after(inherited: &BTreeMap<String, String>) -> String {
     inherited.iter().map(|(name, value)| format!(" {name}={value}")).collect()
 }

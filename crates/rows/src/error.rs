@@ -1,5 +1,5 @@
-//! Every error of the command. In: the failed operation. Out: one line that names the file, cell, setting or line, what
-//! was expected, what was found, and what to do next.
+//! Every error of the command. In: the failed operation. Out: one line. It names the file, cell, setting or line, what was expected, what
+//! was found, and what to do next.
 
 use std::path::PathBuf;
 
@@ -50,7 +50,7 @@ impl Error {
     }
 }
 
-/// The system's error, with the limit that was reached and advice if it was one.
+/// The system's error. If a limit was reached, the text names the limit and gives advice.
 pub fn with_limit(error: &std::io::Error) -> String {
     let limit = match error.raw_os_error() {
         Some(libc::EMFILE) => "the limit of open files is reached: raise `ulimit -n`",

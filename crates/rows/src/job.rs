@@ -23,8 +23,7 @@ pub enum Job {
 }
 
 impl Job {
-    /// The workload of this notation. A text that is not in our notation is taken as a name, so that rows of other
-    /// programs can be shown.
+    /// The workload of this notation. A text that is not in our notation counts as a name, so that rows of other programs can be shown.
     pub fn workload(text: &str, threads: u32) -> Job {
         Job::Workload { spec: Spec::parse(text).unwrap_or_else(|_| Spec::named(text)), threads }
     }
@@ -42,8 +41,7 @@ impl Job {
         }
     }
 
-    /// Its name and its threads: `server, 4 threads`. A replay has the program's threads, and its title does not name
-    /// them.
+    /// Its name and its threads: `server, 4 threads`. The title of a replay has no threads, because they are those of the program.
     pub fn title(&self) -> String {
         match self.threads().filter(|_| !self.is_replay()) {
             None => self.name(),

@@ -1,8 +1,8 @@
 //! Internal to [allocanary](https://docs.rs/allocanary): this crate has no stable API, and any release may change it.
 //!
-//! What one process writes and another reads: what is asked of a [`Cell`] and its answer ([`sample`]), a row and where it is
-//! from ([`provenance`]), candidates and workloads as users write them ([`Spec`]), an agent's report ([`fleet`]), and the
-//! errors that name them. Only data: nothing here measures, and no allocator is needed to read it.
+//! What one process writes and another reads: the request to a [`Cell`] and its answer ([`sample`]), a row and its origin ([`provenance`]),
+//! candidates and workloads as users write them ([`Spec`]), an agent's report ([`fleet`]), and errors about these. Only data: nothing here
+//! measures, and no allocator is needed to read it.
 
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
 #![forbid(unsafe_code)]

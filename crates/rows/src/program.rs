@@ -6,8 +6,7 @@ use std::collections::BTreeMap;
 use allocanary_text::paste::quoted;
 use serde::{Deserialize, Serialize};
 
-/// The name of the note with the number of cores that a program saw, if it could not be made to see those that its cell
-/// emulates.
+/// The name of a note: the number of cores that a program saw, if it did not see those that its cell emulates.
 pub const CORES_SEEN: &str = "cores_seen";
 
 /// A program that a cell runs instead of a workload.
@@ -24,7 +23,7 @@ pub struct Program {
     /// The file that the program gets as standard input [default: empty].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdin: Option<String>,
-    /// A shell command that must succeed after the program. It gets the program's standard output as its input.
+    /// A shell command that must succeed after the program has run. Its input is the program's standard output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check: Option<String>,
     /// Whether the output may differ from candidate to candidate.
@@ -57,8 +56,7 @@ pub struct Program {
     /// The CPU limit of each cell's control group: `0.5`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_limit: Option<String>,
-    /// The limits for a candidate that is proposed: how much worse than the first one it may be in other metrics, such
-    /// as `throughput=5%`.
+    /// How much worse than the first one a proposed candidate may be in other metrics, such as `throughput=5%`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tolerance: Vec<String>,
 }
@@ -73,14 +71,14 @@ impl Program {
         self.ready.is_some() || self.load.is_some()
     }
 
-    /// Whether its output must equal that of the other candidates. It need not if the user's check decides.
+    /// Whether its output must equal that of the other candidates. If the user has a check, that decides instead.
     pub fn compares_output(&self) -> bool {
         !self.any_output && self.check.is_none()
     }
 
     /// The name of the job in rows and reports.
     pub fn title(&self) -> String {
-        // In one line, like all names.
+        // On one line, like all names.
         let word = |word: &String| quoted(word.split_whitespace().collect::<Vec<_>>().join(" "));
         self.name.clone().unwrap_or_else(|| self.command.iter().map(word).collect::<Vec<_>>().join(" "))
     }
@@ -109,7 +107,7 @@ pub struct Output {
 pub struct Figure {
     /// Its value, in the base unit.
     pub value: f64,
-    /// Its unit, as [`Unit::name`](allocanary_text::units::Unit::name) says it.
+    /// Its unit, spelled as by [`Unit::name`](allocanary_text::units::Unit::name).
     pub unit: String,
     /// The better direction: `higher` or `lower`.
     pub better: String,

@@ -1,4 +1,4 @@
-//! The origin of a number: the build and the host. In: what the binary says, and the host. Out: a value in every row.
+//! The origin of a number: the build and the host. In: what the binary knows about itself, and the host. Out: a value in every row.
 
 use std::sync::OnceLock;
 
@@ -22,11 +22,11 @@ impl Provenance {
     }
 }
 
-/// What rows call the command and its cells.
+/// The name of the command and its cells in rows.
 pub const PACKAGE: &str = "allocanary";
 
-/// What only a binary knows of itself. A library that had it would be compiled again with each change of any source, and
-/// all that depends on it: see the crate `allocanary-revision`.
+/// What only a binary knows about itself. If a library contained it, that library and all that depends on it would be compiled again with
+/// each change of any source: see the crate `allocanary-revision`.
 #[derive(Clone, Copy, Debug)]
 pub struct BuildFacts {
     /// The git revision, with `-dirty` if the tree differed from it; `unknown` outside of a repository.
@@ -43,7 +43,7 @@ pub struct BuildFacts {
     pub host: &'static str,
 }
 
-/// Of a program that has not said what it was built from, such as a library's test.
+/// For a program that did not call [`built_from`], such as a library's test.
 const NOT_SAID: BuildFacts = BuildFacts {
     revision: "unknown",
     id: "not-said",
@@ -55,7 +55,7 @@ const NOT_SAID: BuildFacts = BuildFacts {
 
 static BUILT: OnceLock<BuildFacts> = OnceLock::new();
 
-/// Says what this program was built from, once, before its first row.
+/// Stores what this program was built from. Called once, before its first row.
 pub fn built_from(built: BuildFacts) {
     let _ = BUILT.set(built);
 }

@@ -14,8 +14,8 @@ use crate::provenance::Provenance;
 /// The note with the highest RssAnon during the replay of a trace.
 pub const MOST_ANON: &str = "most_anon";
 
-/// The note with the highest resident heap until the program is idle. It can be compared with the `peak_resident` of a run of the
-/// program.
+/// The note with the highest resident heap until the program is idle. It can be compared with the `peak_resident` of running the program
+/// itself.
 pub const HEAP_PEAK: &str = "heap_peak";
 
 /// The version of the row's format. A reader refuses any other version.
@@ -47,8 +47,8 @@ pub struct Sample {
     /// name after each start. A row that replaces another row takes the name of that row.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub began_on: Option<String>,
-    /// The builds of the user's files: of the program, and of a library that the candidate names by its path. Each is a
-    /// short identity by the name that the user gave.
+    /// The builds of the user's files: of the program, and of a library that the candidate names by its path. The keys are the names that
+    /// the user gave, and the values are short identities.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub builds: BTreeMap<String, String>,
     /// The build and the host.
@@ -98,12 +98,12 @@ pub struct Measured {
     /// The values of the requested settings in the process, including settings from passed-on variables.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub found: BTreeMap<String, String>,
-    /// Those of them that were read, but whose effect cannot be shown here, each with the reason.
+    /// Settings in `found` whose effect cannot be shown here, each with the reason.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub unproven: BTreeMap<String, String>,
     /// The marks at which meters were read, in order. A workload with many cycles has an `idle` mark after each cycle.
     pub moments: Vec<Moment>,
-    /// The bytes that the workload has asked for and not freed at each moment, as it counts them.
+    /// The bytes that the workload has requested and not freed at each moment, by its own count.
     pub requested_bytes: Vec<u64>,
     /// Each reading's value at each moment; `None` (`null` in the row) if the meter had no value.
     pub readings: BTreeMap<String, Vec<Option<u64>>>,
@@ -144,7 +144,7 @@ impl Measured {
         *self.readings.get(name)?.get(at)?
     }
 
-    /// The bytes that the workload has asked for and not freed at a moment. If the moment occurs more than once, the last one counts.
+    /// The bytes that the workload has requested and not freed at a moment. If the moment occurs more than once, the last one counts.
     pub fn requested(&self, moment: Moment) -> Option<u64> {
         let at = self.moments.iter().rposition(|marked| *marked == moment)?;
         self.requested_bytes.get(at).copied()

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The beginning of a candidate that is somebody else's library: `preload=/path/lib.so,env.NAME=VALUE`.
+/// The beginning of a candidate that is a library of the user: `preload=/path/lib.so,env.NAME=VALUE`.
 pub const PRELOAD: &str = "preload=";
 
-/// The setting of every program's candidate that limits its transparent huge pages. It has a name of its own because `thp` is
+/// The setting that limits a program's transparent huge pages. Every candidate of a program has it. It is not called `thp`, because that is
 /// one of jemalloc's settings.
 pub const PROCESS_THP: &str = "process_thp";
 

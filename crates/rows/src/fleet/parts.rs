@@ -1,9 +1,8 @@
-//! The parts of an earlier reading, as they are now. In: the parts, and what is resident now. Out: parts that add up to it.
+//! Updates the parts of an earlier reading. In: the parts, and what is resident now. Out: parts that add up to it.
 
 use allocanary_text::parts::{PARTS, Part, Parts};
 
-/// The order in which the parts lose bytes if resident memory has become less since the heap was read: a process gives back the first
-/// ones first.
+/// The order in which parts lose bytes if resident memory has decreased since the heap was read: a process gives back the first ones first.
 const LEAVING: [Part; PARTS.len()] = [
     Part::FreePages,
     Part::LazyFree,
@@ -20,8 +19,8 @@ const LEAVING: [Part; PARTS.len()] = [
     Part::Metadata,
 ];
 
-/// The parts of an earlier reading, changed so that they add up to `resident` now. Bytes that were added since count as not known.
-/// Bytes that are gone are subtracted from the parts that a process gives back first.
+/// The parts of an earlier reading, changed so that they add up to `resident` now. Added bytes count as unknown. Lost bytes are subtracted
+/// from the parts that a process gives back first.
 pub fn now(mut read: Parts, resident: u64) -> Parts {
     let mut gone = read.sum().saturating_sub(resident);
     read.add(Part::Unknown, resident.saturating_sub(read.sum()));

@@ -77,7 +77,7 @@ pub struct Bound {
     /// Bytes. The remedies of a container overlap, so their bytes do not add up.
     #[serde(rename = "reclaimable_bytes")]
     pub bytes: u64,
-    /// Whether these pages were counted one by one, and not only bounded.
+    /// Whether the bytes were counted page by page. If not, they are an upper bound.
     #[serde(rename = "bound", with = "allocanary_text::bound::exact")]
     pub exact: bool,
 }
@@ -119,8 +119,8 @@ pub struct ContainerState {
     /// Anonymous bytes that the kernel charges to its control group.
     #[serde(rename = "charged_bytes")]
     pub charged: Option<u64>,
-    /// Bytes that its allocators have from the kernel, resident or not, by their own count. This field and the next two are `None` if
-    /// an allocator did not answer at the last count.
+    /// Bytes of addresses that its allocators have from the kernel, resident or not, by their own count. This field and the next two are
+    /// `None` if an allocator did not answer at the last count.
     #[serde(rename = "allocator_mapped_bytes")]
     pub mapped: Option<u64>,
     /// Bytes of blocks that have their own pages, by the allocators' own count.
@@ -129,11 +129,11 @@ pub struct ContainerState {
     /// Bytes of pages in use, by the allocators' own count.
     #[serde(rename = "allocator_active_bytes")]
     pub active: Option<u64>,
-    /// When the oldest of its readings was made, in milliseconds since 1970. Only processes that have at least a twentieth of its
-    /// anonymous memory count; `None` if one of these was never read.
+    /// When the oldest of its readings was made, in milliseconds since 1970. Only processes with at least a twentieth of its anonymous
+    /// memory count. `None` if one of these was never read.
     #[serde(rename = "read_timestamp_seconds", default, with = "allocanary_text::seconds::some_millis")]
     pub read: Option<u64>,
-    /// What remedies would give at most, those with the most bytes first.
+    /// The most that each remedy would give back. Those with the most bytes come first.
     #[serde(rename = "reclaimable")]
     pub bounds: Vec<Bound>,
     /// When the oldest of its processes was started, in milliseconds since 1970; `None` if the agent does not report it.
@@ -144,22 +144,23 @@ pub struct ContainerState {
     pub cpu: Option<u64>,
     /// The process with the most memory, by its ID on the node; `None` if the agent does not report it.
     pub pid: Option<u32>,
-    /// Whether one of its processes has a profile, by their last readings; `None` if the agent passes none on, or has not looked yet.
+    /// Whether one of its processes had a profile when it was last read. `None` if the agent does not serve profiles, or has not looked
+    /// yet.
     pub profile: Option<bool>,
-    /// The processes that have one, by their numbers on the node.
+    /// The processes that have a profile, by their IDs on the node.
     pub profiled: Vec<u32>,
 }
 
-/// What became of the points that an agent has sent by OTLP.
+/// The result of the points that an agent has sent by OTLP.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OtlpDelivery {
-    /// Points that the receiver took.
+    /// Points that the receiver accepted.
     pub accepted: u64,
-    /// Points that it refused, although it took others that came with them.
+    /// Points that the receiver refused, although it accepted others of the same request.
     pub rejected: u64,
-    /// Points that did not reach it, or that it refused as a whole.
+    /// Points that did not reach the receiver, or whose request it refused as a whole.
     pub failed: u64,
-    /// What it said last about a refusal, or why it was not reached; empty if all is well.
+    /// What the receiver said last about a refusal, or why it was not reached. Empty if neither happened in the last report.
     pub problem: String,
 }
 
@@ -169,10 +170,10 @@ pub struct Own {
     /// CPU time in seconds that the agent and its child have used since the start.
     #[serde(rename = "cpu_seconds")]
     pub cpu: f64,
-    /// The part of this CPU time that the counts of all processes, once a minute, have used.
+    /// The part of this CPU time that was used for counting all processes, once a minute.
     #[serde(rename = "cpu_counts_seconds")]
     pub cpu_counts: f64,
-    /// The part of this CPU time that walks have used.
+    /// The part of this CPU time that was used for walking heaps.
     #[serde(rename = "cpu_walks_seconds")]
     pub cpu_walks: f64,
     /// Seconds since its start.
@@ -187,8 +188,8 @@ pub struct Own {
     pub processes: u64,
     /// The number of these processes that it may not read.
     pub denied: u64,
-    /// The option by which the kernel hides processes of other users from it, such as `hidepid=invisible`: it does not know how many there
-    /// are. `None` if it hides none.
+    /// The option by which the kernel hides processes of other users from the agent, such as `hidepid=invisible`. Then the agent does not
+    /// know how many there are. `None` if none is hidden.
     #[serde(default)]
     pub hides_by: Option<String>,
     /// Walks that succeeded.
@@ -209,7 +210,7 @@ impl ContainerState {
     }
 }
 
-/// A reader is told if a report's count is older than this.
+/// A report with a count older than this has a warning.
 const OLD: Duration = Duration::from_secs(300);
 
 impl NodeReport {

@@ -1,7 +1,7 @@
-//! The reports of many nodes as one table. In: reports. Out: a workload for each set of replicas on nodes of one kind.
+//! The reports of many nodes as one table. In: reports. Out: a row for the replicas of a workload on nodes of one kind.
 //!
-//! Replicas on nodes of different kinds are not added up: how much memory an allocator keeps depends on the processors and the page
-//! sizes of the machine. They have separate rows, and each row names its kind of node.
+//! Replicas on nodes of different kinds have separate rows, each with its kind of node. How much memory an allocator keeps depends on the
+//! processors and the page sizes of the machine.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,7 +28,7 @@ pub struct ReplicaSet {
     pub replicas: u64,
     /// The number of these replicas that have a process whose heap was not read.
     pub unread: u64,
-    /// The number of these replicas without a reading. `bound` does not include what remedies would give there.
+    /// The number of these replicas without a reading. `bound` does not include them.
     pub unbounded: u64,
     /// Replicas whose arenas follow the host and not the quota.
     pub by_host: u64,
@@ -52,7 +52,7 @@ pub struct Fleet {
     pub nodes: u64,
     /// The kinds of nodes, with the number of nodes of each kind.
     pub hosts: Vec<(Machine, u64)>,
-    /// The workloads, those with the most bytes that are not live first.
+    /// The workloads. Those with the most bytes that are not live come first.
     pub workloads: Vec<ReplicaSet>,
     /// What agents could not read, each with the name of the node.
     pub problems: Vec<String>,
