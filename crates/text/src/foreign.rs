@@ -1,27 +1,27 @@
-//! Text that another program chose, such as its name. In: the text. Out: the text for one medium, never as it is.
+//! Text that another program chose, such as its name. In: the text. Out: a safe form of it for one medium.
 
 use std::borrow::Cow;
 
 use crate::outside::harmless;
 
-/// A text that another program chose. It may have codes of a terminal, markup, line feeds, or commands of a shell. It has no
+/// A text that another program chose. It may contain control codes of a terminal, markup, line feeds, or commands of a shell. It has no
 /// `Display` and is no path, so that it cannot be shown or opened by mistake.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
 pub struct Foreign(String);
 
 impl Foreign {
-    /// The text, without what a terminal obeys. To be pasted into a shell it is quoted as well ([`paste`](crate::paste)).
+    /// The text without characters that control a terminal. To paste it into a shell, quote it as well ([`paste`](crate::paste)).
     pub fn harmless(&self) -> Cow<'_, str> {
         harmless(&self.0)
     }
 
-    /// The text as it is: to compare it, and for a page or a JSON that escapes it.
+    /// The unchanged text: to compare it, or for a page or JSON that escapes it.
     pub fn raw(&self) -> &str {
         &self.0
     }
 
-    /// Whether there is none.
+    /// Whether the text has no characters.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

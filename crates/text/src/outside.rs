@@ -1,9 +1,9 @@
-//! The properties of a report's output, and text that is safe for a terminal. In: text from outside. Out: text that a
-//! terminal only shows and does not obey.
+//! The properties of a report's output, and text that is safe for a terminal. In: text from outside. Out: text that cannot control a
+//! terminal.
 
 use std::borrow::Cow;
 
-/// The properties of the output that a report is shown on.
+/// The properties of the output to which a report is written.
 #[derive(Clone, Copy, Debug)]
 pub struct TerminalStyle {
     /// Whether colours may be used.
@@ -12,20 +12,20 @@ pub struct TerminalStyle {
     pub width: u16,
 }
 
-/// The text, with U+FFFD for each character that a terminal does not show but obeys: control characters (escape
-/// sequences, carriage return, line feed), marks that change the direction of text, invisible characters, and line
-/// separators. Everything that comes from a row, a study's file, a path or another process goes through here.
+/// The text, with U+FFFD for each character that controls a terminal or is invisible: control characters (escape sequences, carriage
+/// return, line feed), marks that change the direction of text, invisible characters, and line separators. Every text from a row, a study's
+/// file, a path or another process passes through here.
 pub fn harmless(text: &str) -> Cow<'_, str> {
     if text.contains(steers) { text.replace(steers, "\u{fffd}").into() } else { text.into() }
 }
 
-/// As [`harmless`], but line feeds stay: for a text of several lines.
+/// As [`harmless`], but line feeds stay, for a text of several lines.
 pub fn harmless_lines(text: &str) -> Cow<'_, str> {
     let steers = |c| c != '\n' && steers(c);
     if text.contains(steers) { text.replace(steers, "\u{fffd}").into() } else { text.into() }
 }
 
-/// As [`harmless_lines`], but sequences that only set colours stay: for a coloured text from another process.
+/// As [`harmless_lines`], but sequences that only set colours stay, for a coloured text from another process.
 pub fn harmless_but_colours(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for (at, part) in text.split("\x1b[").enumerate() {
@@ -45,12 +45,12 @@ pub fn harmless_but_colours(text: &str) -> String {
     out
 }
 
-/// A text of several words in one line: line feeds and tabs are spaces.
+/// A text of several words in one line: line feeds and tabs become spaces.
 pub fn in_one_line(text: &str) -> String {
     harmless(&text.split_whitespace().collect::<Vec<_>>().join(" ")).into_owned()
 }
 
-/// Whether a terminal obeys this character instead of showing it.
+/// Whether this character controls a terminal, or is invisible, instead of being shown.
 pub fn steers(c: char) -> bool {
     let invisible = matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
         | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}');

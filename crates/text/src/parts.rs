@@ -1,5 +1,5 @@
-//! What each resident byte of a process is: one of thirteen parts, of which no two have a byte in common. In: bytes by part.
-//! Out: their sums, and their names in each output.
+//! Divides the resident bytes of a process into thirteen parts. Each byte is in exactly one part. In: bytes by part. Out: their sums, and
+//! their names in each output.
 //!
 //! ```text
 //! resident = live + overhead + outside + unknown
@@ -9,7 +9,7 @@
 
 use std::ops::AddAssign;
 
-/// What a resident byte is.
+/// The part to which a resident byte belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
     /// In a block that the program has allocated and not freed, at its usable size.
@@ -36,7 +36,7 @@ pub enum Part {
     Files,
     /// Shared memory.
     Shared,
-    /// Not divided, not read yet, or nobody's.
+    /// Not analysed, not read yet, or without an owner.
     Unknown,
 }
 
@@ -69,7 +69,7 @@ pub const OF_HEAP: [Part; 8] = [
     Part::Unknown,
 ];
 
-/// The parts that an allocator has beyond live blocks.
+/// The parts that an allocator needs in addition to live blocks.
 pub const OVERHEAD: [Part; 6] =
     [Part::Cached, Part::Fragmentation, Part::FreePages, Part::LazyFree, Part::Metadata, Part::Padding];
 
@@ -162,26 +162,26 @@ impl Parts {
         self.0[part as usize]
     }
 
-    /// Adds bytes to a part. Numbers of another process may be as large as they like: the sum stays at the largest number.
+    /// Adds bytes to a part. Numbers from another process may be arbitrarily large, so the sum stops at the largest number.
     pub fn add(&mut self, part: Part, bytes: u64) {
         let sum = &mut self.0[part as usize];
         *sum = sum.saturating_add(bytes);
     }
 
-    /// Takes bytes from a part: as many as there are, at most. Returns how many.
+    /// Takes bytes from a part, at most as many as it has. Returns how many.
     pub fn take(&mut self, part: Part, bytes: u64) -> u64 {
         let bytes = bytes.min(self.of(part));
         self.0[part as usize] -= bytes;
         bytes
     }
 
-    /// Moves bytes from one part to another: as many as there are, at most.
+    /// Moves bytes from one part to another, at most as many as the first one has.
     pub fn pass(&mut self, from: Part, to: Part, bytes: u64) {
         let bytes = self.take(from, bytes);
         self.add(to, bytes);
     }
 
-    /// All bytes: what is resident.
+    /// All resident bytes.
     pub fn sum(&self) -> u64 {
         self.of_all(&PARTS)
     }
@@ -191,12 +191,12 @@ impl Parts {
         parts.iter().fold(0, |sum: u64, part| sum.saturating_add(self.of(*part)))
     }
 
-    /// What an allocator has beyond live blocks.
+    /// The bytes that an allocator needs in addition to live blocks.
     pub fn overhead(&self) -> u64 {
         self.of_all(&OVERHEAD)
     }
 
-    /// What belongs to no allocator.
+    /// The bytes that belong to no allocator.
     pub fn outside(&self) -> u64 {
         self.of_all(&OUTSIDE)
     }
@@ -207,7 +207,7 @@ impl Parts {
     }
 }
 
-/// `whole` divided as `part` is to `of`.
+/// `whole * part / of`. If `of` is 0, it counts as 1.
 pub fn in_proportion(whole: u64, part: u64, of: u64) -> u64 {
     (u128::from(whole) * u128::from(part) / u128::from(of.max(1))) as u64
 }
@@ -226,7 +226,7 @@ impl FromIterator<(Part, u64)> for Parts {
     }
 }
 
-/// Each part's bytes under its key. The parts of a heap are always there, and the others if they have bytes.
+/// Writes each part's bytes under its key. The parts of a heap are always written, and the others only if they have bytes.
 #[cfg(feature = "serde")]
 impl serde::Serialize for Parts {
     fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
@@ -235,7 +235,7 @@ impl serde::Serialize for Parts {
     }
 }
 
-/// A part that is missing has no bytes.
+/// A missing part has 0 bytes.
 #[cfg(feature = "serde")]
 impl<'de> serde::Deserialize<'de> for Parts {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Parts, D::Error> {

@@ -1,5 +1,5 @@
-//! Lines that a user pastes into a shell. In: words, of which some come from outside. Out: a line that the shell reads back as the same
-//! words, and that a terminal only shows.
+//! Lines that a user pastes into a shell. In: words, some of them from outside. Out: a line that the shell reads back as the same words,
+//! and that cannot control a terminal.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -8,13 +8,13 @@ use std::path::Path;
 
 use super::outside::steers;
 
-/// A command line that a user pastes. Text from outside can only be added as a word, which is quoted. Whatever prints such a line takes
-/// this type.
+/// A command line that a user pastes. Text from outside can only be added as a quoted word. All code that prints such a line takes this
+/// type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandLine(String);
 
 impl CommandLine {
-    /// The begin of a line, in our own words: `allocanary who --sort requested`.
+    /// The beginning of a line, in our own words: `allocanary who --sort requested`.
     pub fn new(ours: &'static str) -> CommandLine {
         CommandLine(ours.to_string())
     }
@@ -29,7 +29,7 @@ impl CommandLine {
         words.into_iter().fold(self, CommandLine::word)
     }
 
-    /// Adds a path. If it begins with `-`, it gets `./` before it, because it is no flag.
+    /// Adds a path. A path that begins with `-` gets `./` before it, so that it is not taken for a flag.
     pub fn path(self, path: impl AsRef<Path>) -> CommandLine {
         let path = path.as_ref();
         match path.as_os_str().as_bytes() {
@@ -45,11 +45,12 @@ impl fmt::Display for CommandLine {
     }
 }
 
-/// A word as a shell reads it back. It is quoted if it contains characters other than those of settings and paths. Characters that a
-/// terminal obeys are written as `$'\n'`, which bash, zsh, ksh and BusyBox read; other shells read a word that is wrong, but one word.
+/// A word, quoted so that a shell reads back the same word. Words with only the characters of settings and paths are not quoted. Characters
+/// that control a terminal are written as `$'
+/// '`, which bash, zsh, ksh and BusyBox read. Other shells read a wrong word, but still one word.
 ///
-/// The crate shell-words quotes each `=` and `%` too: `--threads=1` and `arena_max=2` would be hard to read. A job is also
-/// found again by its command line, and rows contain this quoting.
+/// The crate shell-words also quotes each `=` and `%`, which would make `--threads=1` and `arena_max=2` hard to read. A job is also found
+/// again by its command line, and rows contain this quoting.
 pub fn quoted(word: impl AsRef<OsStr>) -> String {
     let bytes = word.as_ref().as_bytes();
     let Some(word) = std::str::from_utf8(bytes).ok().filter(|word| !word.contains(steers)) else {
@@ -65,7 +66,7 @@ pub fn quoted(word: impl AsRef<OsStr>) -> String {
     }
 }
 
-/// The word with each byte that cannot be shown as a number.
+/// The word, with a number in place of each byte that cannot be shown.
 fn escaped(word: &[u8]) -> String {
     let numbers = |bytes: &[u8]| bytes.iter().map(|byte| format!("\\{byte:03o}")).collect::<String>();
     let shown = |c: char| match c {

@@ -1,31 +1,31 @@
-//! Times in JSON, in seconds. In: whole milliseconds or microseconds of our own values. Out: a number of seconds, and back. Each is a
-//! module for `#[serde(with = "...")]`.
+//! Times in JSON, in seconds. In: whole milliseconds or microseconds of our own values. Out: a number of seconds, and back. Each module is
+//! for `#[serde(with = "...")]`.
 
 /// Milliseconds.
 pub mod millis {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    /// As seconds.
+    /// Writes the time in seconds.
     pub fn serialize<S: Serializer>(millis: &u64, to: S) -> Result<S::Ok, S::Error> {
         super::seconds(*millis, 1e3).serialize(to)
     }
 
-    /// From seconds.
+    /// Reads the time from seconds.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
         f64::deserialize(from).map(|seconds| super::whole(seconds, 1e3))
     }
 }
 
-/// Milliseconds, if they are known. As a quantity it is any number in thousandths: a quota of processors too.
+/// Milliseconds, if they are known. Also for other numbers in thousandths, such as a quota of processors.
 pub mod some_millis {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    /// As seconds.
+    /// Writes the time in seconds.
     pub fn serialize<S: Serializer>(millis: &Option<u64>, to: S) -> Result<S::Ok, S::Error> {
         millis.map(|millis| super::seconds(millis, 1e3)).serialize(to)
     }
 
-    /// From seconds.
+    /// Reads the time from seconds.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
         Option::<f64>::deserialize(from).map(|seconds| seconds.map(|seconds| super::whole(seconds, 1e3)))
     }
@@ -35,12 +35,12 @@ pub mod some_millis {
 pub mod micros {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    /// As seconds.
+    /// Writes the time in seconds.
     pub fn serialize<S: Serializer>(micros: &u64, to: S) -> Result<S::Ok, S::Error> {
         super::seconds(*micros, 1e6).serialize(to)
     }
 
-    /// From seconds.
+    /// Reads the time from seconds.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
         f64::deserialize(from).map(|seconds| super::whole(seconds, 1e6))
     }
@@ -50,23 +50,23 @@ pub mod micros {
 pub mod some_micros {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    /// As seconds.
+    /// Writes the time in seconds.
     pub fn serialize<S: Serializer>(micros: &Option<u64>, to: S) -> Result<S::Ok, S::Error> {
         micros.map(|micros| super::seconds(micros, 1e6)).serialize(to)
     }
 
-    /// From seconds.
+    /// Reads the time from seconds.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
         Option::<f64>::deserialize(from).map(|seconds| seconds.map(|seconds| super::whole(seconds, 1e6)))
     }
 }
 
-/// A number of seconds has 15 digits: of a time since 1970 each microsecond.
+/// The 15 digits of a number are enough for each microsecond of a time since 1970.
 fn seconds(count: u64, in_a_second: f64) -> f64 {
     count as f64 / in_a_second
 }
 
-/// The nearest whole number; a number of a file may be as large as it likes.
+/// The nearest whole number. A number in a file may be arbitrarily large.
 fn whole(seconds: f64, in_a_second: f64) -> u64 {
     (seconds * in_a_second).round() as u64
 }

@@ -1,5 +1,5 @@
-//! Units: parses numbers with units from a user's text, and formats them. In: a text or a number. Out: a number or a
-//! text. No bare number reaches a table.
+//! Units: parses numbers with units from a user's text, and formats them. In: a text or a number. Out: a number or a text. Every number in
+//! a table gets its unit here.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,7 +14,7 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// An amount of memory in bytes, shown with one decimal, as on a screen where amounts stand beside each other.
+/// An amount of memory in bytes, always shown with one decimal, for screens with amounts side by side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct OneDecimal(pub u64);
 
@@ -25,7 +25,7 @@ impl fmt::Display for OneDecimal {
     }
 }
 
-/// One unit for all amounts of a sentence, in tenths, so that they can be added up.
+/// One unit for all amounts in a sentence. They are shown in tenths of it, so that a reader can add them up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OneUnit {
     name: &'static str,
@@ -33,7 +33,7 @@ pub struct OneUnit {
 }
 
 impl OneUnit {
-    /// That of the largest amount.
+    /// The unit that fits the largest amount.
     pub fn of(most: u64) -> OneUnit {
         let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
         let (name, shift) = units.into_iter().find(|(_, shift)| most >> shift > 0).unwrap_or(("B", 0));
@@ -45,12 +45,12 @@ impl OneUnit {
         ((u128::from(bytes) * 10 + (1 << self.shift >> 1)) >> self.shift) as u64
     }
 
-    /// The bytes of so many tenths.
+    /// The bytes of this many tenths.
     pub fn bytes(self, tenths: u64) -> u64 {
         ((u128::from(tenths) << self.shift) / 10) as u64
     }
 
-    /// So many tenths, as `43.7 MiB`.
+    /// This many tenths, as `43.7 MiB`.
     pub fn text(self, tenths: u64) -> String {
         match self.shift {
             0 => format!("{} {}", tenths / 10, self.name),
@@ -105,7 +105,7 @@ impl Unit {
     }
 }
 
-/// The value in the largest of `names`' multiples that leaves at least one digit before the point.
+/// The value in one of the multiples in `names`: the largest one that leaves at least one digit before the point.
 fn scaled(value: f64, step: f64, names: &[&str]) -> String {
     let mut value = value;
     let mut name = 0;
@@ -150,7 +150,7 @@ pub fn parse_bytes(text: &str) -> Option<u64> {
         _ => return None,
     };
     let bytes = number.parse::<f64>().ok()? * (1_u64 << shift) as f64;
-    // Above 2^53 a float is not exact to a byte; no machine we run on has that much memory.
+    // Above 2^53 a float is not exact to a byte. No machine that we run on has that much memory.
     (bytes.fract() == 0.0 && bytes <= 9.0e15).then_some(bytes as u64)
 }
 
@@ -181,8 +181,7 @@ pub fn show_duration(span: Duration) -> String {
 /// A time since 1970 as date and time in UTC: `2026-11-22 13:35`.
 pub fn show_time(since_1970: Duration) -> String {
     let minutes = since_1970.as_secs() / 60;
-    // The civil calendar repeats every 400 years of 146,097 days. Years begin in March here, so that a leap day is the
-    // last of its year.
+    // The calendar repeats every 400 years of 146,097 days. Years begin in March here, so that a leap day is the last day of its year.
     let days = minutes / (24 * 60) + 719_468;
     let (era, day) = (days / 146_097, days % 146_097);
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
