@@ -8,11 +8,11 @@ use std::process::Command;
 mod sources;
 
 fn main() {
-    // In a packaged crate there is nothing above it that belongs to it.
+    // A packaged crate has no repository around it.
     let is_packaged = !Path::new("../../crates/revision/build.rs").exists();
     let root = Path::new(if is_packaged { "." } else { "../.." });
     let places = sources::places(root).unwrap_or_else(|problem| panic!("the sources of a cell: {problem}"));
-    // A commit, and an edit, which makes it dirty.
+    // The revision changes with a commit, and with an edit, which makes it dirty.
     let repository = [".git/logs/HEAD", "Cargo.toml", "src", "crates"].map(PathBuf::from);
     println!("cargo:rerun-if-changed=build.rs");
     for place in repository.iter().filter(|_| !is_packaged).chain(&places) {
@@ -37,9 +37,9 @@ fn main() {
     println!("cargo:rustc-env=ALLOCANARY_HOST={}", variable("HOST"));
 }
 
-/// Of the repository; of a packaged crate from its file.
+/// The revision of the repository. A packaged crate has it in a file.
 fn revision(is_packaged: bool) -> String {
-    // A package that was unpacked in somebody's repository is not of its revision.
+    // A package may be unpacked inside another repository, whose revision is not its own.
     if let Some(said) =
         (!is_packaged).then(|| output("git", &["describe", "--always", "--abbrev=12", "--dirty"])).flatten()
     {
@@ -61,7 +61,7 @@ fn output(program: &str, arguments: &[&str]) -> Option<String> {
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_string())
 }
 
-/// `PROFILE` knows only `debug` and `release`; the folder above `build/` is named after the real profile.
+/// The cargo profile, by the name of the folder above `build/`. The variable `PROFILE` has only `debug` or `release`.
 fn profile_name() -> String {
     let out = PathBuf::from(variable("OUT_DIR"));
     let folder = out.ancestors().find(|path| path.file_name().is_some_and(|name| name == "build"));

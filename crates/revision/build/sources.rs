@@ -1,7 +1,7 @@
 //! The source files of the cells and preloads. In: the repository's manifests. Out: their files and folders, and a hash over every
 //! file in them.
 //!
-//! A module of the build script and, for its tests, of the crate.
+//! This module belongs to the build script. For its tests, the crate compiles it too.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ const LINKED: [&str; 5] = ["crates/allocanary", "crates/cell", "crates/preload",
 /// The files of a packaged crate, which has no other crates around it.
 const PACKAGED: [&str; 5] = ["Cargo.toml", "Cargo.lock", "build.rs", "build", "src"];
 
-/// The files and folders, relative to the repository or, in a packaged crate, to the crate.
+/// The files and folders to hash, relative to the repository or, in a packaged crate, to the crate.
 pub fn places(root: &Path) -> Result<Vec<PathBuf>, String> {
     if !root.join("crates/revision/build.rs").exists() {
         return Ok(PACKAGED.map(PathBuf::from).into());
@@ -77,7 +77,7 @@ fn dependencies(manifest: &Table) -> Vec<(String, Value)> {
     lines.map(|(name, wanted)| (name.clone(), wanted.clone())).collect()
 }
 
-/// `crates/cell/../sys` as `crates/sys`: the same crate has one name.
+/// Removes `..`, so that one crate has one path: `crates/cell/../sys` becomes `crates/sys`.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.iter() {
@@ -90,7 +90,7 @@ fn plain(path: &Path) -> PathBuf {
     plain
 }
 
-/// Every file of these places, in order.
+/// Every file in these places, sorted.
 fn files(root: &Path, places: &[PathBuf]) -> Vec<PathBuf> {
     let mut left = places.to_vec();
     let mut files = Vec::new();

@@ -1,22 +1,24 @@
-//! What a binary of ours was built from. A crate of its own, on which binaries alone depend: it changes with each commit and with each
-//! source file of a cell, and a library that had it would be compiled again with all that depends on it.
+//! What a binary of ours was built from. Only binaries depend on this crate: it changes with each commit and with each source file of a
+//! cell. A library that depended on it would be compiled again each time, with all that depends on that library.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 use allocanary_rows::provenance::BuildFacts;
 
-/// A part of the build script, compiled here for its tests.
+/// A part of the build script. It is compiled here for its tests.
 #[cfg(test)]
 #[path = "../build/sources.rs"]
 mod sources;
 
-/// A hash over every source file of a cell (in a packaged crate: of this crate, whose version stands for the others), the lock file, the compiler and the profile. The command refuses a cell and a preload with
-/// another hash than its own. A git revision would not be enough, because two different uncommitted trees have the same one.
+/// A hash over every source file of a cell, the lock file, the compiler and the profile. In a packaged crate, only this crate's sources are
+/// hashed, and its version stands for the others. The command refuses a cell and a preload with another hash than its own. A git revision
+/// would not be enough, because two different uncommitted trees have the same one.
 pub const BUILD: &str = env!("ALLOCANARY_BUILD");
 
 /// What this binary was built from.
-// Not constants: inlined into the command's main they changed its one unit, which took 50 s of processor time to compile again.
+// Not constants: inlined into the command's `main`, they would change its only codegen unit, which took 50 s of processor time to compile
+// again.
 #[inline(never)]
 pub fn built() -> BuildFacts {
     BuildFacts {
