@@ -1,5 +1,5 @@
-//! Reports of studies: findings in, text out. One file each: the terminal's table, Markdown, CSV, the page, the pictures, and the lines to
-//! paste.
+//! Reports of studies: findings in, text out. Each has a file: the terminal's table, Markdown, CSV, the page, the pictures, and the lines
+//! to paste.
 
 // This crate returns texts. Only the command writes to a terminal.
 
@@ -28,7 +28,7 @@ pub use format::ReportFormat;
 /// Every report. A terminal shows the first.
 pub const ALL: &[&ReportFormat] = &[&table::REPORT, &markdown::REPORT, &csv::REPORT, &html::REPORT, &json::REPORT];
 
-/// The report of that name.
+/// The report of this name.
 pub fn find(name: &str) -> Option<&'static ReportFormat> {
     ALL.iter().copied().find(|report| report.name == name)
 }

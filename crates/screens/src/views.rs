@@ -1,5 +1,5 @@
-//! What people see of a process, its contents, a trace with its call sites, and a fleet. In: readings. Out: texts and pages. Another
-//! crate has the reports of studies; neither crate uses the other.
+//! What people see of a process, its contents, a trace with its call sites, and a fleet. In: readings. Out: texts and pages. The module
+//! `report` has the reports of studies. Neither uses the other.
 
 // This crate returns texts. Only the command writes to a terminal.
 

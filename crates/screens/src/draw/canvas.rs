@@ -12,7 +12,7 @@ use crate::draw::scale::AxisScale;
 /// The sheet's size. A unit is one pixel if the page is about 1280 pixels wide.
 const SIZE: (f64, f64) = (560.0, 340.0);
 
-/// The number of parts of a unit. The backend has only integer coordinates.
+/// The backend's coordinates are integers, so a unit has this many parts.
 const FINE: f64 = 4.0;
 
 /// The plotting area: left, top, right, bottom.
@@ -21,7 +21,7 @@ pub const FIELD: (f64, f64, f64, f64) = (80.0, 14.0, 526.0, 286.0);
 /// A sheet.
 pub struct Canvas<'a>(DrawingArea<SVGBackend<'a>, Shift>);
 
-/// The side of a place on which a word is written.
+/// The side of a place on which a word is written. Alias of plotters' type.
 pub use plotters::style::text_anchor::HPos as Side;
 
 impl<'a> Canvas<'a> {
@@ -68,7 +68,7 @@ impl<'a> Canvas<'a> {
         self.feet(&apart(labels), name);
     }
 
-    /// Labels under the field, and the axis's name under them.
+    /// Labels below the field at these shares of its width, and the axis's name below them.
     pub fn feet(&self, labels: &[(f64, String)], name: &str) {
         self.line(&[(FIELD.0, FIELD.3), (FIELD.2, FIELD.3)], palette::MUTED, 1.0);
         for (share, label) in labels {
@@ -90,7 +90,7 @@ impl<'a> Canvas<'a> {
         self.put(&PathElement::new(places, color.mix(0.45).stroke_width(FINE as u32)));
     }
 
-    /// A dashed line from place to place.
+    /// A dashed line through the places.
     pub fn dashes(&self, places: &[(f64, f64)], color: RGBColor, width: f64) {
         const DASH: f64 = 5.0;
         // The start of the next dash on this piece. It continues around corners, so that corners look like the rest.
@@ -170,7 +170,7 @@ pub fn spread(heights: &[f64], gap: f64) -> Vec<f64> {
     placed
 }
 
-/// The labels of a horizontal axis, without those that would touch the label before them. The line of a dropped label stays. Words are
+/// The labels of a horizontal axis, without those that would touch the label before them. The tick line of a dropped label stays. Words are
 /// largest in print, where `page.css` has 72px, of [`FINE`] pixels each.
 fn apart(mut labels: Vec<(f64, String)>) -> Vec<(f64, String)> {
     const EM: f64 = 72.0 / FINE;

@@ -7,8 +7,8 @@ pub fn escaped(text: &str) -> String {
     text.render().into_string()
 }
 
-/// Our own sentences, escaped. There is no line break between a number and its percent sign. Text between backticks becomes
-/// code. If a text has an unpaired backtick, all its backticks stay.
+/// Our own sentences, escaped. No line breaks between a number and its percent sign. Text between backticks becomes code. If a text has an
+/// unpaired backtick, all its backticks stay.
 pub fn prose(text: &str) -> Markup {
     let text = escaped(text).replace(" %", "&nbsp;%");
     let parts: Vec<&str> = text.split('`').collect();

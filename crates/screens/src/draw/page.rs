@@ -1,5 +1,5 @@
-//! The frame of every page. It opens offline, in a light and a dark theme, on paper and on a phone. In: its parts. Out: HTML. The
-//! page fetches nothing.
+//! The frame of every page. In: its parts. Out: HTML. A page fetches nothing, so it opens offline. It has a light and a dark theme, and a
+//! layout for paper and for a phone.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -12,9 +12,9 @@ const STYLE: &str = include_str!("page.css");
 pub struct HtmlPage<'a> {
     /// The title of the window, without the name of the command.
     pub title: &'a str,
-    /// The heading: what the page answers.
+    /// The heading: the question that the page answers.
     pub heading: &'a str,
-    /// CSS of this page alone.
+    /// CSS rules only for this page.
     pub style: &'a str,
     /// The content under the heading.
     pub head: Markup,

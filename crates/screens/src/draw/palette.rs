@@ -1,9 +1,9 @@
 //! Colours and marks. In: the place of a candidate. Out: its colour, its mark and the page's style for both themes.
 //!
-//! A drawing uses placeholder colours (`#0A0003`: the fourth candidate). The page's style replaces them, so that the drawings follow
-//! the reader's theme. The hues were found by a search: in both themes the contrast of each to the background is 3:1 or more, and
-//! readers without red or green cones can distinguish any two. Only few hues meet these conditions, and no hue does so on paper. So
-//! every candidate also has a mark and a number.
+//! A drawing uses placeholder colours (`#0A0003` is that of the fourth candidate). The page's style replaces them, so that the drawings
+//! follow the reader's theme. The hues were found by a search: in both themes each has a contrast of 3:1 or more to the background, and
+//! readers without red or green cones can distinguish any two. Only few hues meet these conditions, and none does so on paper. So every
+//! candidate also has a mark and a number.
 
 use maud::{Markup, html};
 use plotters::style::RGBColor;

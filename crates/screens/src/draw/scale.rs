@@ -12,8 +12,8 @@ pub struct AxisScale {
     pub ticks: Vec<f64>,
 }
 
-/// The maximum ratio of the largest to the middle candidate on a linear axis. Above this ratio, half of the candidates
-/// would be in the lowest eighth of the axis.
+/// The highest ratio of the largest to the middle candidate on a linear axis. At a higher ratio, half of the candidates would be in the
+/// lowest eighth of the axis.
 const MOST_LINEAR: f64 = 8.0;
 /// The minimum span of an axis that does not begin at 0, as a share of the largest value.
 const LEAST_SPAN: f64 = 0.05;
@@ -30,9 +30,8 @@ impl AxisScale {
         AxisScale { unit, is_log: false, low: 0.0, high: steps * step, ticks }
     }
 
-    /// A scale for points, which need not begin at 0. If the values are close together, it begins near the smallest. It spans at
-    /// least a twentieth of the largest: on a shorter axis all ticks would have the same label, and noise would look like an
-    /// effect.
+    /// A scale for points, which need not begin at 0. If the values are close together, it begins near the smallest value. It spans at
+    /// least a twentieth of the largest value: on a shorter axis all ticks would have the same label, and noise would look like an effect.
     pub fn close(unit: Unit, values: &[f64]) -> AxisScale {
         let finite = || values.iter().copied().filter(|value| value.is_finite());
         let (least, most) = (finite().fold(f64::INFINITY, f64::min), finite().fold(0.0, f64::max));
@@ -61,8 +60,8 @@ impl AxisScale {
         AxisScale { unit, is_log: true, low, high, ticks }
     }
 
-    /// A logarithmic scale if one candidate is much larger than the others, otherwise a linear scale. In: the values of each
-    /// candidate, and other values that must be in the picture.
+    /// A logarithmic scale if one candidate is much larger than the others, otherwise a linear scale. `candidates` are the values of each
+    /// candidate. `others` are further values that must be in the picture.
     pub fn fitting(unit: Unit, candidates: &[Vec<f64>], others: &[f64]) -> AxisScale {
         let most = |values: &Vec<f64>| values.iter().copied().filter(|value| value.is_finite()).reduce(f64::max);
         let mut most: Vec<f64> = candidates.iter().filter_map(most).filter(|most| *most > 0.0).collect();
@@ -98,8 +97,8 @@ impl AxisScale {
     }
 }
 
-/// The positions of columns on their axis, as shares: by their values or by the values' logarithms, whichever gives the
-/// larger distance between the nearest two.
+/// The positions of columns on their axis, as shares. They follow the values or their logarithms, whichever gives the larger distance
+/// between the nearest two.
 pub fn column_shares(columns: &[u32]) -> Vec<f64> {
     let spread = |of: &dyn Fn(u32) -> f64| -> Vec<f64> {
         let (Some(first), Some(last)) = (columns.first(), columns.last()) else { return Vec::new() };

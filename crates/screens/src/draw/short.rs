@@ -31,7 +31,7 @@ pub fn short(answers: &[Answer], look: &TerminalStyle) -> String {
     out.join("\n") + "\n"
 }
 
-/// The sentences of a text that fit into `room` lines. The first sentence is included if it fits.
+/// The sentences of a text that fit into `room` lines. If not even the first one fits, there are none.
 fn within(text: &str, room: usize, width: usize) -> Vec<String> {
     let ends: Vec<usize> = text.match_indices(". ").map(|(at, _)| at + 1).chain([text.len()]).collect();
     let lines = |end: &usize| wrapped(&text[..*end], width).lines().map(String::from).collect::<Vec<_>>();

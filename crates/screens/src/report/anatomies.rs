@@ -40,8 +40,8 @@ pub fn heading(panel: &Panel, column: usize, found: &[(usize, &CandidatePoints, 
     }
 }
 
-/// A sentence about the largest of those parts that depend on the allocator, if it is at least a quarter of all: `Some
-/// 38.2 of jemalloc's 80.1 MiB are in the caches of 64 idle threads.`
+/// A sentence about the largest part of those that depend on the allocator, if it is at least a quarter of all: `Some 38.2 of jemalloc's
+/// 80.1 MiB are in the caches of 64 idle threads.`
 pub fn sentence(candidate: &str, anatomy: &Anatomy) -> Option<String> {
     let decided = OVERHEAD.into_iter().chain([Part::Unknown].into_iter().filter(|_| !anatomy.is_divided));
     let most = decided.max_by(|a, b| anatomy.get(*a).total_cmp(&anatomy.get(*b)))?;
@@ -74,8 +74,7 @@ pub fn sentence(candidate: &str, anatomy: &Anatomy) -> Option<String> {
 }
 
 /// How the candidate at `taken`, or else the one with the least memory, differs from the first: `b has 50.0 MiB less than a: 38.0 less
-/// cached by threads, 12.0 less stacks.` If there is only one candidate: where most of its memory is. `None` if they are much the
-/// same.
+/// cached by threads, 12.0 less stacks.` If there is only one candidate, where most of its memory is. `None` if the two are nearly equal.
 pub fn difference(found: &[(usize, &CandidatePoints, Anatomy)], taken: Option<usize>) -> Option<String> {
     let (_, line, first) = found.first()?;
     if found.len() == 1 {
@@ -166,7 +165,7 @@ pub fn named(anatomies: &[Anatomy]) -> Vec<(Part, char, String)> {
     named.collect()
 }
 
-/// Whether it is at least 0.05 MiB: less is not shown.
+/// Whether an amount is at least 0.05 MiB. Smaller ones are not shown.
 pub fn is_much(bytes: f64) -> bool {
     bytes.abs() >= 0.05 * f64::from(1 << 20)
 }

@@ -52,8 +52,8 @@ pub fn sentences(findings: &Findings) -> Vec<String> {
     answers(findings).into_iter().map(|answer| answer.text).chain(open.flat_map(words::remarks)).collect()
 }
 
-/// The lines for each recommended candidate, each candidate once. A candidate that is kept has no lines, nor has one of an
-/// allocator that this build does not know.
+/// The lines for the recommended candidates, each candidate once. There are no lines for a program's first candidate, if it is kept, and
+/// for an allocator that this build does not know.
 pub fn pasted(findings: &Findings) -> Vec<Pasted> {
     let mut all: Vec<Pasted> = Vec::new();
     for one in answers(findings).into_iter().filter_map(|answer| answer.pasted) {
@@ -169,7 +169,7 @@ fn few<'a>(panel: &'a Panel, found: &Recommendation) -> Option<&'a MedianEstimat
     found.line().and_then(|line| found.estimate(panel, line)).filter(|one| one.n < LEAST_SAMPLES)
 }
 
-/// ` within wall=5%`; empty without limits.
+/// The text ` within wall=5%`. Empty without limits.
 fn within(section: &StudySection) -> String {
     let percent = |share: f64| format!("{}%", (share * 1e6).round() / 1e4);
     let limits: Vec<String> =
@@ -177,7 +177,7 @@ fn within(section: &StudySection) -> String {
     if limits.is_empty() { String::new() } else { format!(" within {}", limits.join(", ")) }
 }
 
-/// `worse +52 %`, `equal`, `undecided`; and the spikes.
+/// `worse +52 %`, `equal` or `undecided`, and the spikes.
 fn brief(compared: &GroupComparison) -> String {
     let verdict = match compared.verdict {
         verdict @ (Verdict::Equal | Verdict::Undecided) => verdict.text().into(),

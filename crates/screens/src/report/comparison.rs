@@ -28,7 +28,7 @@ pub fn found(comparison: &GroupComparison) -> String {
 /// The verdicts, in the order in which they are counted.
 const KINDS: [Verdict; 5] = [Verdict::Equal, Verdict::Better, Verdict::Worse, Verdict::Different, Verdict::Undecided];
 
-/// All tables, then how often each verdict was given.
+/// All tables, and then the number of each verdict.
 pub fn render(compared: &[RowComparison], look: &TerminalStyle) -> String {
     let mut out = String::new();
     let table = |one: &RowComparison| (one.figure(), one.key.study.clone(), one.key.workload.clone());
@@ -91,7 +91,7 @@ fn matrix(here: &[&RowComparison], look: &TerminalStyle) -> String {
     table.render(look)
 }
 
-/// A column: cores or threads, and the threads if they differ from the cores.
+/// A column: the axis, its value, and the threads if they differ from the cores.
 type Place = (Axis, u32, u32);
 
 fn head((axis, value, threads): &Place) -> String {
@@ -101,7 +101,7 @@ fn head((axis, value, threads): &Place) -> String {
     }
 }
 
-/// The same with one line for each candidate.
+/// The same table for a narrow terminal, with one line for each candidate.
 fn narrow(
     here: &[&RowComparison],
     candidates: &[Candidate],

@@ -195,8 +195,8 @@ fn answer(findings: &Findings) -> String {
     out + "\n"
 }
 
-/// The text of a failure may contain anything. A `|`, a tag or a backtick in it would break the page. What a terminal obeys was replaced
-/// when the row was read.
+/// Escapes the text of a failure, which may contain anything. A `|`, a tag or a backtick in it would break the page. Characters that
+/// control a terminal were replaced when the row was read.
 pub fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('|', "\\|").replace('`', "'")
 }

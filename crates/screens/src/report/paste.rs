@@ -11,9 +11,9 @@ use allocanary_rows::{Candidate, Spec};
 /// The folder of an image in which the lines expect one of our libraries.
 pub const FOLDER: &str = "/usr/local/lib";
 
-/// The lines for a candidate with these variables, for a shell, a Dockerfile, Kubernetes, systemd and Rust. For a shell on this
-/// machine, one of our libraries is in the place where it was measured. Everywhere else it is in [`FOLDER`], and the first line
-/// says how to put it there.
+/// The lines for a candidate with these variables, for a shell, a Dockerfile, Kubernetes, systemd and Rust. The line for a shell on this
+/// machine has the path at which one of our libraries was measured. All others have its path in [`FOLDER`], and the first line says how to
+/// put it there.
 pub fn lines(candidate: &Spec, environment: &BTreeMap<String, String>) -> Vec<String> {
     let library = environment.get("LD_PRELOAD").map(|all| all.split(':').next().unwrap_or_default());
     let ours = library
@@ -46,7 +46,7 @@ pub fn lines(candidate: &Spec, environment: &BTreeMap<String, String>) -> Vec<St
     out.extend(each(paste::kubernetes_line).map(|line| format!("Kubernetes  {line}")));
     out.extend(each(paste::systemd).map(|line| format!("systemd     {line}")));
     if let Some(wrapper) = wrapper {
-        // A program in Rust makes the system call itself.
+        // A Rust program needs no wrapper: it makes the system call itself.
         out.push(format!("Dockerfile  {}", wrapper.dockerfile("PROGRAM")));
         out.push(format!("Kubernetes  {}", wrapper.kubernetes("PROGRAM")));
         out.push(format!("systemd     {}", wrapper.systemd("PROGRAM")));

@@ -20,8 +20,7 @@ pub type CandidateName<'a> = &'a dyn Fn(usize, &CandidatePoints) -> Markup;
 /// All pictures of a panel, memory first. A panel without columns has none.
 pub fn of(section: &StudySection, panel: &Panel, named: CandidateName) -> Vec<Picture> {
     let Some(last) = panel.columns.len().checked_sub(1) else { return Vec::new() };
-    // A search has its own answer, from more rows than these. That answer may differ from the one that these rows would
-    // give.
+    // A search has its own answer, from more rows than these. These rows alone might give another answer.
     let is_ours = section.about.decided.is_none();
     let taken = Recommendation::of(section, panel).filter(|_| is_ours).and_then(|found| found.line());
     let mut pictures = vec![scatter::memory(section, panel, last)];

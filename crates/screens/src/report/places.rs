@@ -15,7 +15,7 @@ pub struct PasteTarget {
     pub text: String,
 }
 
-/// The lines of a candidate for every place where its settings can be. None for an allocator that is not one of ours.
+/// The lines of a candidate for every place that can have its settings. Empty for an allocator that is not one of ours.
 pub fn places(candidate: &Spec) -> Vec<PasteTarget> {
     let (Some(lines), Some((_, ours))) = (DeployLines::of(&candidate.clone().into()), our(&candidate.name)) else {
         return Vec::new();
@@ -57,7 +57,7 @@ fn rust(lines: &DeployLines, ours: &Ours) -> Option<PasteTarget> {
     Some(PasteTarget { name: "Rust", text })
 }
 
-/// The settings in C's code.
+/// The settings in the code of a C or C++ program.
 fn c(candidate: &Spec, ours: &Ours) -> Option<PasteTarget> {
     if candidate.settings.is_empty() {
         return None;

@@ -1,5 +1,5 @@
-//! From the answer to production: the files that bring a candidate's library and variables to the place where a service runs, and
-//! the steps for using them. In: findings, and a place. Out: files and steps.
+//! Applies an answer in production: the files that put a candidate's library and variables where a service runs, and the steps for using
+//! them. In: findings, and a place. Out: files and steps.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use allocanary_rows::{Candidate, Spec};
 /// Where a service runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeployTarget {
-    /// A Deployment: a patch, and an image for an init container that brings the library.
+    /// A Deployment: a patch, and the image of an init container that has the library.
     Kubernetes,
     /// A layer on top of the service's image.
     Docker,
@@ -95,8 +95,8 @@ impl ProductionChange {
         ProductionChange { candidate: candidate.spec.clone(), environment }
     }
 
-    /// Whether an allocator must be preloaded and the variables do not name its library. Cells have their allocator
-    /// linked, so their rows name none.
+    /// Whether an allocator must be preloaded, but the variables do not name its library. In the cells the allocator is linked, so their
+    /// rows have no such variable.
     pub fn needs_library(&self) -> bool {
         let name = self.candidate.name.as_str();
         let is_there = name == "own" || our(name).is_some_and(|(_, ours)| ours.is_everywhere());
@@ -126,7 +126,7 @@ impl ProductionChange {
         self.environment.iter().map(|(name, text)| (name.clone(), value(name, text))).collect()
     }
 
-    /// How the program is started, if its huge pages are limited.
+    /// The wrapper that starts the program, if its huge pages are limited.
     fn wrapper(&self) -> Option<Wrapper> {
         Wrapper::of(&self.candidate)
     }

@@ -24,7 +24,7 @@ pub use narrow::{NarrowFigure, candidates};
 /// The report.
 pub const REPORT: ReportFormat = ReportFormat { name: "table", about: "tables and verdicts for a terminal", render };
 
-/// The width from which a table has all columns, and rows of several lines.
+/// A terminal of at least this width shows all columns, and rows of several lines.
 pub const WIDE: u16 = 120;
 
 /// What the report shows.
@@ -32,18 +32,18 @@ pub const WIDE: u16 = 120;
 pub struct View {
     /// The columns of the tables.
     pub columns: Columns,
-    /// The maximum of lines on a terminal of fewer than 120 columns. Tables that do not fit are left out, and the report says so.
-    /// `None` for all lines.
+    /// The maximum of lines on a terminal with fewer than 120 columns. Tables that do not fit are left out, and the report says so. `None`
+    /// means all lines.
     pub lines: Option<usize>,
 }
 
 /// The columns of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Columns {
-    /// On a terminal of 120 columns or more: all. On a narrower one: those that decide.
+    /// All metrics on a terminal of 120 columns or more. On a narrower one, those that decide.
     #[default]
     Deciding,
-    /// All.
+    /// All metrics.
     All,
     /// These metrics.
     Named(Vec<String>),
@@ -106,7 +106,7 @@ fn heading(section: &StudySection, look: &TerminalStyle) -> String {
     format!("{}\n\n", if section.name.is_some() { bold(&heading, look) } else { heading })
 }
 
-/// What failed, and other problems. If lines are limited, only the first of many.
+/// What failed, and other problems. If lines are limited, only the first few.
 fn troubles(findings: &Findings, view: &View, look: &TerminalStyle) -> String {
     const MOST: usize = 5;
     let troubles = words::troubles(findings);
@@ -199,7 +199,7 @@ fn own(section: &StudySection, look: &TerminalStyle) -> String {
         table.title(block.title);
         for row in block.rows {
             let figures = row.figures.iter().map(|figure| {
-                // A blank if there is no mark, so that the numbers are aligned.
+                // Without a mark there is a blank, so that the numbers are aligned.
                 let cell = Cell::new(format!("{} {:1}", figure.median, figure.mark));
                 figure.verdict.map_or(cell.clone(), |verdict| painted(cell, verdict, look))
             });
@@ -217,7 +217,7 @@ fn own_counts(section: &StudySection) -> impl Iterator<Item = String> {
     figures::blocks(section).into_iter().flat_map(|block| block.rows).map(|row| format!("n={}", row.n))
 }
 
-/// Candidates by columns: median, and how many times the requested bytes, above the interval.
+/// A row for each candidate: at each column the median, and its ratio to the requested bytes, above the interval.
 fn memory(panel: &Panel, look: &TerminalStyle) -> String {
     let heads = panel.columns.iter().map(|value| words::column(panel.axis, *value));
     let mut table = Grid::new(std::iter::once("candidate".to_string()).chain(heads));
@@ -292,7 +292,7 @@ fn verdicts(panel: &Panel, look: &TerminalStyle) -> String {
     format!("\n{}\n{}\n{repeats}", bold(&wrapped(&title, look), look), table.render(look))
 }
 
-/// A verdict in its colour. Its number of samples is shown if it differs from the table's `common` one.
+/// A verdict in its colour. Its number of samples is shown if it differs from `common`, that of the table.
 pub fn verdict_cell(comparison: &GroupComparison, common: Option<&str>, look: &TerminalStyle) -> Cell {
     let n = words::count_of(comparison);
     let said = common == Some(n.as_str()) || comparison.interval.is_none();

@@ -54,7 +54,7 @@ pub fn best(panel: &Panel, column: usize, metric: &str) -> Option<usize> {
     medians.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(at, _)| at)
 }
 
-/// The line that has the star in its column: the best of several, if it has enough samples.
+/// The line with the star in its column: the best of several, if it has enough samples.
 pub fn starred(panel: &Panel, column: usize, metric: &str) -> Option<usize> {
     let best = best(panel, column, metric).filter(|_| panel.lines.len() > 1)?;
     let samples = panel.lines[best].points[column].as_ref()?.get(metric)?.n;
@@ -131,7 +131,7 @@ fn risen_from_zero(comparison: &GroupComparison) -> Option<String> {
     (comparison.old == 0.0 && comparison.new > 0.0).then(|| format!("0 to {}", comparison.new))
 }
 
-/// `worse 3.1x` above its interval, and spikes below it. For equal and undecided verdicts only the interval is shown.
+/// `worse 3.1x` above its interval, and spikes below. Equal and undecided verdicts have only the interval.
 pub fn short_verdict(comparison: &GroupComparison) -> String {
     let Some((low, high)) = comparison.interval else {
         return format!("{}\n{}", comparison.verdict.text(), count_of(comparison));
@@ -165,8 +165,8 @@ pub fn what_would_decide(comparison: &GroupComparison) -> String {
     }
 }
 
-/// The number of repeats that would decide the undecided comparisons, those that no number would decide, and whether
-/// the equal ones have too few samples to show spikes. `None` if all are decided.
+/// How many repeats would decide the undecided comparisons, which ones no number would decide, and whether the equal ones have too few
+/// samples to show spikes. `None` if all are decided.
 pub fn repeats<'a>(comparisons: impl Iterator<Item = (String, &'a GroupComparison)>) -> Option<String> {
     let comparisons: Vec<(String, &GroupComparison)> = comparisons.collect();
     let tail = comparisons.iter().filter_map(|(_, one)| one.repeats_to_see_spikes()).max();
@@ -229,11 +229,11 @@ pub fn brief(ratio: f64) -> String {
     change(ratio).trim_end_matches(" %").to_string()
 }
 
-/// The metric that says how many times the requested bytes are resident.
+/// The metric that divides resident bytes by requested bytes.
 pub const PER_REQUESTED: &str = "resident_per_requested";
 
-/// The text of the requested bytes in a panel's title. They are equal for all candidates, except for the blocks that are in
-/// other threads' mailboxes at the moment. `None` if a workload does not know them, such as a whole service.
+/// The text of the requested bytes in a panel's title. They are equal for all candidates, except for blocks that are in other threads'
+/// mailboxes at that moment. `None` if a workload does not know them, such as a whole service.
 pub fn requested(panel: &Panel) -> Option<String> {
     let of = |line: &CandidatePoints| {
         line.points.iter().flatten().filter_map(|point| Some(point.get("requested")?.median)).collect()
@@ -309,7 +309,7 @@ pub fn remarks(section: &StudySection) -> Vec<String> {
     unfinished(section).into_iter().chain(apart(section)).collect()
 }
 
-/// The remark on candidates whose repeats did not alternate. Memory can be compared all the same.
+/// The remark about candidates whose repeats did not alternate. Their memory can be compared nevertheless.
 fn apart(section: &StudySection) -> Option<String> {
     let mut pairs: Vec<String> = Vec::new();
     for panel in &section.panels {

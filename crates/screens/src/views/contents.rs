@@ -1,5 +1,5 @@
-//! What a heap contains. In: contents, or two of them. Out: a text for a terminal: the answer, the kinds, the holders, the leaks, and
-//! how sure these figures are.
+//! What a heap contains. In: contents, or two of them. Out: a text for a terminal: the answer, the kinds, the holders, the leaks, and how
+//! certain these figures are.
 
 mod answer;
 mod difference;
@@ -24,7 +24,7 @@ const LINES: usize = 7;
 const LEAKS: usize = 15;
 const RETAINED: usize = 12;
 const SITES: usize = 12;
-/// The call sites below a leaked kind.
+/// The number of call sites that are shown below a leaked kind.
 const SAMPLED: usize = 3;
 const TEXTS: usize = 15;
 
@@ -204,9 +204,10 @@ fn leaks(leaked: &Leaked, look: &TerminalStyle) -> String {
     )
 }
 
-/// The call sites of the sampled blocks of a kind, each with how many blocks; of many sites the rest is one.
+/// The call sites of a kind's sampled blocks, each with its number of blocks. If there are many sites, the last entry is the sum of the
+/// others.
 fn sampled(row: &Lost) -> Vec<(String, u64)> {
-    // A single one more has a line as well.
+    // If only one site would be left out, it gets a line as well.
     let shown = if row.sites.len() <= SAMPLED + 1 { row.sites.len() } else { SAMPLED };
     let mut sites: Vec<(String, u64)> =
         row.sites[..shown].iter().map(|site| (site.name.clone(), site.blocks)).collect();
@@ -241,10 +242,10 @@ fn texts(equal: &[Text], look: &TerminalStyle) -> String {
     format!("{}\n{}\n", bold("Equal texts", look), columns(&table, look))
 }
 
-/// The files of a core that a sentence names.
+/// The number of a core's missing files that a sentence names.
 const ABSENT: usize = 3;
 
-/// What a core file lacks, a sentence each.
+/// What a core file lacks, one sentence each.
 fn of_core(core: &CoreState) -> Vec<String> {
     let mut all = Vec::new();
     if core.missing > 0 {
@@ -363,7 +364,7 @@ fn hidden(contents: &Contents) -> String {
     )
 }
 
-/// Memory inside of which lost blocks are not seen.
+/// Memory whose inner blocks are not seen, so that leaks in it are missed.
 fn slabs(contents: &Contents) -> Option<String> {
     let row = contents.kinds.iter().find(|row| row.kind == SLAB)?;
     Some(format!(

@@ -1,5 +1,5 @@
-//! The first screen about a process. In: a reading and its remedies. Out: a text of 24 lines, with as many remedies as fit, at least
-//! one.
+//! The first screen about a process. In: a reading and its remedies. Out: a text of at most 24 lines. It has as many remedies as fit, but
+//! at least one.
 
 use std::time::Duration;
 
@@ -21,11 +21,11 @@ const LINES: usize = 24;
 pub struct Descendants {
     /// Their number.
     pub count: usize,
-    /// Their resident bytes, counted in each.
+    /// Their resident bytes. Memory that several processes share is counted in each.
     pub resident: u64,
 }
 
-/// What is on the screen beside remedies.
+/// What the screen shows besides remedies.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Seen {
     /// How long the reading took.
@@ -81,7 +81,7 @@ fn children(reading: &Reading, below: Descendants) -> Option<String> {
     })
 }
 
-/// What it means that the pages are not those that the kernel counts.
+/// A sentence for the case that the pages that were read differ from the kernel's count.
 fn moved(reading: &Reading) -> String {
     format!(
         "The kernel counts {}: memory moved while it was read, so these parts are not right. This line stops the process and reads \
@@ -97,11 +97,11 @@ pub struct Alike {
     pub root: u32,
     /// Their number.
     pub count: usize,
-    /// What calls would give back in all processes of the tree that have such a remedy.
+    /// What the calls would give back in all these processes together.
     pub reclaimable: u64,
 }
 
-/// What to do about one process of several. `like` are those that run the same program.
+/// What to do about one of several processes. `like` are those that run the same program.
 pub fn of_one(reading: &Reading, remedies: &[Remedy], like: Alike, look: &TerminalStyle) -> String {
     let others = match like.count {
         0 | 1 => String::new(),

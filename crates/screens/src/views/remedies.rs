@@ -5,7 +5,7 @@ use allocanary_text::outside::{TerminalStyle, harmless};
 
 use crate::views::heap::bold;
 
-/// The places whose lines can be pasted in a shell. For others, the place is named.
+/// The places whose lines can be pasted into a shell. For all others, the place is named above the lines.
 const IN_A_SHELL: [&str; 2] = ["shell", "environment"];
 
 /// The first `most` of a process's remedies, numbered. Each has its lines to paste and its reason.
@@ -19,7 +19,7 @@ pub fn list(remedies: &[Remedy], most: usize, pid: u32, look: &TerminalStyle) ->
         let title = indented(&remedy.title()).replace("\n   ", "\n");
         let title = bold(&title, look).replace('\n', "\n   ");
         out.push_str(&format!("{}. {title}\n", at + 1));
-        // Such a line in a shell would be an error.
+        // In a shell this line would be an error.
         if let Some(place) =
             remedy.lines.first().map(|line| &line.place).filter(|place| !IN_A_SHELL.contains(&place.as_str()))
         {

@@ -1,4 +1,4 @@
-//! A trial of one replica: its steps, and its verdict. In: what `measure::trial` found. Out: text of 80 columns.
+//! A trial of one replica: its steps, and its verdict. In: the result of `measure::trial`. Out: text of 80 columns.
 
 use std::time::Duration;
 

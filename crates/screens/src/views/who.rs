@@ -41,8 +41,8 @@ impl SiteDisplay {
     }
 }
 
-/// The answer, the pages, the first sites, and what limits the accuracy of the figures. With `under`, the same of
-/// another allocator.
+/// The answer, the pages, the first sites, and what limits the accuracy of the figures. With `under`, also the same under another
+/// allocator.
 pub fn text(found: &SiteReport, under: Option<&Under>, shown: SiteDisplay, look: &TerminalStyle) -> String {
     let answer = crate::draw::wrapped(&sentence(found, under), look.width.into());
     let when = show_duration(Duration::from_nanos(found.nanos));
@@ -71,7 +71,7 @@ pub fn text(found: &SiteReport, under: Option<&Under>, shown: SiteDisplay, look:
     out
 }
 
-/// The number of named functions that only pass calls on and so are no sites.
+/// The number of functions that are named because they only pass calls on, and so are no sites.
 const NAMED: usize = 5;
 
 /// Names the functions that only pass calls on and so are no sites.
@@ -161,7 +161,7 @@ fn of_site(found: &SiteReport, site: &AllocationSite) -> Value {
     let alone = |bytes: u64| found.one_in.is_none().then_some(bytes);
     let slope = site.slope;
     let new_blocks = growth::blocks_in_window(found, site);
-    // No figure of memory is accurate to a thousandth of a byte.
+    // Memory is not measured to a thousandth of a byte.
     let rate = |rate: f64| (rate * 1000.0).round() / 1000.0;
     let figures = json!({
         "pinned_bytes": share.pinned, "alone_bytes": alone(share.alone), "with_holes_bytes": alone(share.with_holes),

@@ -70,7 +70,7 @@ pub fn compared(one: &GroupComparison) -> Value {
     json!({ "verdict": one.verdict.text(), "ratio": finite(one.ratio()), "interval": one.interval, "n": one.n.1 })
 }
 
-/// JSON has no infinity.
+/// A ratio for JSON, which has no infinity.
 fn finite(ratio: f64) -> Option<f64> {
     Some(ratio).filter(|ratio| ratio.is_finite())
 }

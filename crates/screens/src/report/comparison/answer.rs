@@ -1,5 +1,5 @@
-//! The answers of a comparison: for each gate, or for everything if there is no gate. In: a judgement. Out: answers.
-//! Those about failures come first.
+//! The answers of a comparison: one for each gate, or one for everything if there is no gate. In: a judgement. Out: answers. Those about
+//! failures come first.
 
 use allocanary_measure::metrics::Better;
 use allocanary_measure::summary::{Judged, Judgement, MetricLimit, RowComparison, Verdict};

@@ -25,7 +25,7 @@ pub fn section(findings: &Findings) -> Markup {
     }
 }
 
-/// The figures of the candidate to take: what it saves, and what that costs. Only if the whole page has one answer.
+/// The figures of the candidate to take: what it saves, and what that costs. They are shown only if the whole page has one answer.
 fn figures(findings: &Findings) -> Markup {
     let [section] = findings.sections.as_slice() else { return html! {} };
     let ([panel], None) = (section.panels.as_slice(), &section.about.decided) else { return html! {} };

@@ -1,4 +1,4 @@
-//! When, where and by which command the rows were measured, as far as the rows record it. In: findings. Out: a list.
+//! When and where the rows were measured, and by which command, as far as the rows record this. In: findings. Out: a list.
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ fn hosts(findings: &Findings) -> Vec<String> {
     hosts
 }
 
-/// The first texts, and how many more there are.
+/// The first few texts, and how many more there are.
 fn few(mut texts: Vec<Markup>) -> Vec<Markup> {
     const SHOWN: usize = 3;
     let more = texts.len().saturating_sub(SHOWN);

@@ -50,7 +50,7 @@ pub fn section(
     }
 }
 
-/// Each candidate's number, mark, name and version. The pictures show a candidate by its mark and number.
+/// Each candidate's number, mark, name and version. The pictures identify a candidate by its mark and number.
 fn legend(panel: &Panel, names: &CandidateLabels) -> Markup {
     // A short legend stays visible while the pictures scroll. A long one would cover them.
     let class = if panel.lines.len() <= 10 { "legend short" } else { "legend" };

@@ -41,7 +41,7 @@ fn table(section: &StudySection, blocks: &[FigureBlock]) -> Markup {
                 }
                 tbody {
                     @for block in blocks {
-                        // With a single block, its title is that of the page.
+                        // A single block needs no title, because it has that of the page.
                         @if blocks.len() > 1 {
                             tr { th scope="rowgroup" colspan=(metrics.len() + 2) { (block.title) } }
                         }

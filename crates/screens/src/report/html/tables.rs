@@ -8,7 +8,7 @@ use crate::report::words::{self, PER_REQUESTED};
 use allocanary_measure::metrics::{Metric, Metrics, metric_of_all};
 use allocanary_measure::summary::{COST, CandidatePoints, GroupComparison, MedianEstimate, Panel, Point, Verdict};
 
-/// Resident memory when idle, candidates by columns.
+/// Resident memory when idle: a row for each candidate, with its columns.
 pub fn memory(panel: &Panel, names: &CandidateLabels) -> Markup {
     let cell = |at: usize, column: usize, point: &Point| {
         let Some(rss) = point.get("resident") else { return html! { td { (failed(point)) } } };
@@ -34,7 +34,7 @@ pub fn memory(panel: &Panel, names: &CandidateLabels) -> Markup {
     table(html! { "Resident memory when idle" }, note, &columns(panel), rows.collect())
 }
 
-/// Every other candidate compared with the first, by columns.
+/// Every other candidate compared with the first, at each column.
 pub fn verdicts(panel: &Panel, names: &CandidateLabels) -> Markup {
     let Some(first) = panel.lines.first().filter(|_| panel.lines.len() > 1) else { return html! {} };
     let cell = |line: usize, column: usize| {

@@ -15,7 +15,8 @@ use allocanary_text::units::Unit;
 /// The maximum of pictures in one panel.
 const MOST: usize = 6;
 
-/// The metrics of the study; without any, memory, throughput, latency and processor time. Only metrics with figures.
+/// Bars for the metrics of the study. If it names none, for memory, throughput, latency and processor time. Only metrics with figures have
+/// bars.
 pub fn all(section: &StudySection, panel: &Panel, taken: Option<usize>, named: CandidateName) -> Vec<Picture> {
     let mut metrics: Vec<&Metric> =
         section.about.metrics.iter().filter(|metric| metric.better != Better::Neither).collect();

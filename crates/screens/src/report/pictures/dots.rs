@@ -13,7 +13,7 @@ pub fn latency(panel: &Panel, column: usize) -> Option<Picture> {
     let quantiles = |line| ["p50", "p99", "p999"].iter().filter_map(|metric| figure(line, column, metric)).collect();
     let rows: Vec<Vec<MedianEstimate>> = panel.lines.iter().map(quantiles).collect();
     let values = rows.iter().flatten().flat_map(|found| [found.low, found.median, found.high]);
-    // One quantile is shown by bars or lines.
+    // A single quantile is shown by the bars or lines instead.
     if rows.iter().all(|row| row.len() < 2) {
         return None;
     }

@@ -1,9 +1,9 @@
-//! Where names are written next to their points, so that no name hides a point or another name. In: points and texts. Out: the lines
-//! of each text and their place.
+//! Places names next to their points, so that no name hides a point or another name. In: points and texts. Out: the lines of each text and
+//! their place.
 
 use crate::draw::canvas::FIELD;
 
-/// The width of a letter and the height of a line, in units of the sheet, at the larger size that small screens have.
+/// The width of a letter and the height of a line, in units of the sheet. They are for the larger text of small screens.
 const LETTER: (f64, f64) = (8.2, 16.0);
 /// A line of a name is broken at a setting after this many letters.
 const BREAK_AFTER: usize = 15;

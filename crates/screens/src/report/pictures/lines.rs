@@ -26,7 +26,7 @@ struct Chart<'a> {
     feet: Vec<(f64, String)>,
     axis: &'a str,
     series: Vec<Vec<Option<MedianEstimate>>>,
-    /// The lower bound of each candidate.
+    /// The highest requested bytes at each label: no candidate can have less memory.
     floor: Vec<Option<f64>>,
     scale: AxisScale,
 }

@@ -1,5 +1,4 @@
-//! Memory against time or throughput. The candidates that no other beats in both are marked. In: a panel. Out: a
-//! picture.
+//! Memory against time or throughput. The picture marks the candidates that no other one beats in both. In: a panel. Out: a picture.
 
 use super::figure;
 use super::labels::{self, LINE};
@@ -11,7 +10,7 @@ use allocanary_measure::metrics::{Better, Metric, metric_of_all};
 use allocanary_measure::summary::{Axis, MedianEstimate, Panel, Recommendation, StudySection, front};
 use allocanary_text::units::Unit;
 
-/// The metrics of what less memory costs, the most important first.
+/// The metrics that may get worse with less memory, the most important first.
 const PAID_WITH: [&str; 6] = ["throughput", "wall", "time", "per_op", "p99", "cpu"];
 /// With more candidates than this, the points have numbers instead of names.
 const MOST_NAMES: usize = 14;
@@ -23,14 +22,14 @@ struct Dot {
     cost: MedianEstimate,
 }
 
-/// Memory against throughput or time at one column. The memory is the metric that decides, or else the resident memory when idle or
-/// at the peak. `None` for fewer than two candidates that have both.
+/// Memory against throughput or time at one column. The memory is the deciding metric if that is in bytes, or else the resident memory when
+/// idle or at the peak. `None` if fewer than two candidates have both.
 pub fn memory(section: &StudySection, panel: &Panel, column: usize) -> Option<Picture> {
     let deciding = Recommendation::of(section, panel).map(|found| found.metric);
     let deciding = deciding.iter().filter(|metric| metric.unit == Unit::Bytes);
     let memories: Vec<&Metric> = deciding.chain(["resident", "peak_resident"].map(metric_of_all)).collect();
-    // The metrics that the study names come first: the throughput of a program that ends is only the inverse of its
-    // time.
+    // The metrics that the study names come first. Otherwise a program that ends would be shown by its throughput, which is only the
+    // inverse of its time.
     let is_shown = |name: &&str| section.about.metrics.iter().any(|metric| metric.name == *name);
     let costs = PAID_WITH.iter().filter(|name| is_shown(name)).chain(&PAID_WITH).map(|name| metric_of_all(name));
     let costs: Vec<&Metric> = costs.collect();
@@ -112,7 +111,7 @@ impl Scales {
         Canvas::place(self.cost.share(cost), self.memory.share(memory))
     }
 
-    /// The place on a sheet whose right side is always the better side.
+    /// The place on a sheet, mirrored if needed, so that the right side is always the better side.
     fn turned(&self, (x, y): (f64, f64)) -> (f64, f64) {
         (if self.more_is_better { x } else { FIELD.0 + FIELD.2 - x }, y)
     }
@@ -144,7 +143,7 @@ fn draw(canvas: &Canvas, scales: &Scales, dots: &[Dot], best: &[usize], texts: &
     }
 }
 
-/// The edge of the region that the front beats. It goes from the left edge to each point in turn, and up from the last.
+/// The edge of the region that the front beats. It goes from the left edge through each point in turn, and from the last point to the top.
 fn stairs(front: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let (Some(first), Some(last)) = (front.first(), front.last()) else { return Vec::new() };
     let mut way = vec![(Canvas::place(0.0, 0.0).0, first.1)];

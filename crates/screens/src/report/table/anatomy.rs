@@ -13,7 +13,7 @@ pub fn anatomy(panel: &Panel, look: &TerminalStyle) -> String {
         return String::new();
     }
     let title = format!("{}: {} (MiB)", panel.title, anatomies::heading(panel, last, &found));
-    // The letters are explained below the bars, where they are read.
+    // The letters are explained next to the bars, where a reader needs them.
     let key = wrapped(&anatomies::key(&found), look);
     let mut out = format!("\n{}\n{key}\n", bold(&wrapped(&title, look), look));
     let inner = TerminalStyle { width: look.width - 2, ..*look };

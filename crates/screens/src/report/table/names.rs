@@ -1,8 +1,8 @@
-//! Candidates' names for a narrow column. In: names, and the width. Out: the names, and what `…` in them stands for.
+//! Shortens candidates' names for a narrow column. In: names, and the width. Out: the names, and the text that `…` in them stands for.
 
 use textwrap::core::display_width;
 
-/// The names. In names that are too wide, `…` replaces their common beginning, which is the second value. `None` if the names do
+/// The names. In names that are too wide, `…` replaces their common beginning, which is the second returned value. `None` if the names do
 /// not fit even then.
 pub fn shortened(names: &[String], room: usize) -> Option<(Vec<String>, Option<String>)> {
     let is_wide = |name: &&String| display_width(name) > room;

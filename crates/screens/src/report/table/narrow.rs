@@ -267,7 +267,7 @@ pub fn candidates(heads: &[String], rows: Vec<(String, Vec<NarrowFigure>)>, look
     format!("{table}\n{common}")
 }
 
-/// The meaning of what occurs in the cells.
+/// The meaning of the marks and words in the cells.
 fn key(compared: &[&GroupComparison], n: &str, first: &str) -> String {
     let mut out = format!("Medians, {n}");
     if compared.is_empty() {
@@ -287,15 +287,14 @@ fn key(compared: &[&GroupComparison], n: &str, first: &str) -> String {
     out + "."
 }
 
-/// The table, and what `…` in its names stands for. A candidate has one line if that fits. To make it fit, names are shortened,
-/// and then the last columns are left out as long as `least` are left. If it still does not fit, a candidate's figures are below
-/// its name.
+/// The table, and the text that `…` in its names stands for. If possible, a candidate has one line. To make it fit, names are shortened.
+/// Then the last columns are left out, but `least` of them stay. If it still does not fit, a candidate's figures are below its name.
 fn fitted(heads: &[String], blocks: &[Block], least: usize, look: &TerminalStyle) -> (String, Option<String>) {
     let rows = || blocks.iter().flat_map(|(_, rows)| rows);
     let has_change: Vec<bool> = (0..heads.len())
         .map(|column| rows().any(|row| row.figures.get(column).is_some_and(|figure| !figure.change.is_empty())))
         .collect();
-    // The header is above the medians.
+    // The header is aligned with the medians.
     let heads: Vec<String> = heads
         .iter()
         .zip(&has_change)
@@ -306,7 +305,7 @@ fn fitted(heads: &[String], blocks: &[Block], least: usize, look: &TerminalStyle
     };
     let width = |column: usize| {
         let own = rows().filter_map(|row| cells(row).get(column).map(|cell| display_width(&cell.content())));
-        // One blank before it, and another one between two columns.
+        // One blank before the figure, and another one between two columns.
         2 + own.chain([display_width(&heads[column])]).max().unwrap_or(0)
     };
     let names: Vec<String> = rows().map(|row| indented(blocks, &row.name)).collect();

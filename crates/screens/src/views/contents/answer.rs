@@ -4,7 +4,7 @@ use allocanary_contents::{Contents, LIKENESS, Leaked, Lost};
 
 use super::{bytes, count};
 
-/// A part of all bytes is large if it is one of so many.
+/// A part is large if it is at least one of this many equal parts of all bytes.
 const ALIKE: u64 = 20;
 
 /// A sentence about the leaks, and one about the largest holder.
@@ -36,7 +36,7 @@ fn by(row: &Lost) -> Option<String> {
     Some(format!(", allocated by `{}` ({} of {} sampled)", site.name, count(site.blocks), count(row.blocks)))
 }
 
-/// What only data leads to, if it is a large part.
+/// A sentence about the blocks to which only data leads that looks like pointers, if they are a large part.
 fn alike(contents: &Contents) -> Option<String> {
     let alike = contents.alike;
     let verb = if alike.blocks == 1 { "is" } else { "are" };
@@ -49,7 +49,7 @@ fn alike(contents: &Contents) -> Option<String> {
     })
 }
 
-/// The largest holder, or the largest kind if no holders were looked for.
+/// The largest holder, or the largest kind if nobody searched for holders.
 fn most(contents: &Contents) -> Option<String> {
     let Some(holder) = contents.holders.iter().find(|holder| holder.name != LIKENESS) else {
         let kind = contents.kinds.first()?;

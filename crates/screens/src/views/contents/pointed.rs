@@ -1,4 +1,5 @@
-//! Who points to some blocks. In: the answer. Out: a text for each block: how it is held, who points to it, what it retains.
+//! Who points to some blocks. In: the result of the search. Out: a text for each block: how it is held, who points to it, and what it
+//! retains.
 
 use allocanary_contents::{Pointed, PointedBlock, Pointer};
 use allocanary_text::outside::{TerminalStyle, harmless};

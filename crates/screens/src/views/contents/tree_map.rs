@@ -65,7 +65,7 @@ pub fn parts(contents: &Contents, most: usize) -> Vec<MapRect> {
     parts
 }
 
-/// Sums by kind, the largest first. The bytes of `whole` that no row has are shown as other kinds.
+/// Sums by kind, the largest first. Bytes of `whole` that are in no row are shown as other kinds.
 fn summed<'a>(rows: impl Iterator<Item = (&'a str, u64, u64)>, whole: u64) -> Vec<(String, u64, u64)> {
     let mut sums: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for (kind, bytes, blocks) in rows {
@@ -136,7 +136,7 @@ pub fn fill(kind: &str, colors: &[String]) -> String {
     colors.iter().position(|one| one == kind).map_or("var(--bar)".into(), |at| format!("var(--candidate-{at})"))
 }
 
-/// A coordinate: a tenth of a unit is enough.
+/// A coordinate as text. A tenth of a unit is exact enough.
 fn tenth(value: f64) -> String {
     format!("{value:.1}")
 }
@@ -149,8 +149,8 @@ struct Area {
     height: f64,
 }
 
-/// Divides an area among weights, in their order, into rectangles that are as square as possible. Each row along the shorter side
-/// takes further weights as long as its worst rectangle gets better (Bruls, Huizing, van Wijk, 2000).
+/// Divides an area among weights, in their order, into rectangles that are as square as possible. Each row is filled along the shorter
+/// side. It takes further weights as long as its worst rectangle gets better (Bruls, Huizing, van Wijk, 2000).
 fn squarified(weights: &[f64], mut area: Area) -> Vec<Area> {
     let mut left: f64 = weights.iter().sum();
     let mut out = Vec::new();

@@ -4,7 +4,7 @@ use crate::draw::{Answer, Pasted};
 use allocanary_doctor::remedies::{Remedy, conclusion};
 use allocanary_heap::{Reading, answer};
 
-/// What the memory is, how sure that is, and the first thing to do.
+/// What the memory is, how certain that is, and the first thing to do.
 pub fn brief(reading: &Reading, remedies: &[Remedy]) -> Answer {
     let sure = reading.heaps.iter().map(|heap| format!(". {}", answer::how_sure(heap)));
     let problems = reading.problems.iter().map(|problem| format!(". {problem}"));

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use allocanary_text::outside::{TerminalStyle, harmless};
 
-/// The lines. The first row is the head, in muted colour. A name that is too long is cut at its end. If two names have
-/// the same beginning, it is cut in the middle.
+/// The lines. The first row is the header, in a muted colour. A name that is too long is cut at its end. If two names have the same
+/// beginning, the middle is cut instead.
 pub fn columns(rows: &[Vec<String>], look: &TerminalStyle) -> String {
     let count = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width =
@@ -41,7 +41,7 @@ fn cut(name: &str, width: usize) -> String {
     name.chars().take(width.saturating_sub(3)).chain("...".chars()).collect()
 }
 
-/// The name without its middle. Most of the letters that stay are from the end, where names differ.
+/// The name without its middle. Most of the letters that stay are those at the end, where names differ.
 fn without_middle(name: &str, width: usize) -> String {
     let count = name.chars().count();
     if count <= width {

@@ -3,7 +3,7 @@
 use super::{bytes, percent};
 use allocanary_heap::{Area, Heap, Part, PartsCertainty, Reading};
 
-/// Parts below this share of all, in percent, are not explained.
+/// Parts that are a smaller share of all memory, in percent, are not explained.
 const LEAST: f64 = 5.0;
 /// The most holders of mappings that are named.
 const HOLDERS: usize = 3;
@@ -23,7 +23,7 @@ pub fn deeper(reading: &Reading) -> Vec<String> {
     all
 }
 
-/// How many mappings the program has made itself, how large they are, and what points into them.
+/// How many mappings the program itself has made, how large they are, and what points into them.
 fn own_mappings(reading: &Reading, area: &Area, largest: u64) -> String {
     let name = if reading.part_of(area) == Part::OwnMappings { Part::OwnMappings.name() } else { &area.name };
     let mappings = match area.mappings {

@@ -22,7 +22,7 @@ fn row(reading: &Reading) -> Vec<String> {
     row
 }
 
-/// Lines of processes that are shown as soon as each is read. So the columns' widths cannot depend on the rows.
+/// Lines of processes. Each line is shown as soon as its process is read, so the columns' widths cannot depend on the rows.
 #[derive(Default)]
 pub struct ProcessLines {
     /// The rows with the most overhead.
@@ -106,7 +106,7 @@ pub fn tree(readings: &[Reading], look: &TerminalStyle) -> String {
 
 type Together = (String, Vec<Vec<String>>, &'static str);
 
-/// A page that several processes share counts once.
+/// The texts for a tree whose shared pages count once.
 fn once_each(readings: &[Reading], rows: &[PartRow], sum: u64) -> Together {
     let added: u64 = readings.iter().map(|reading| reading.resident).sum();
     let share = |row: &PartRow| row.share.unwrap_or(0);
@@ -128,7 +128,7 @@ fn once_each(readings: &[Reading], rows: &[PartRow], sum: u64) -> Together {
     (answer, table, note)
 }
 
-/// Used if the kernel did not tell how many processes share a page: the page counts in each process.
+/// The texts for a tree whose shared pages count in each process, because the kernel did not say how many processes share a page.
 fn in_each(readings: &[Reading], rows: &[PartRow]) -> Together {
     let added: u64 = readings.iter().map(|reading| reading.resident).sum();
     let answer = format!(
@@ -153,7 +153,7 @@ fn processes(readings: &[Reading]) -> String {
     if readings.len() == 1 { "1 process".into() } else { format!("{} processes", readings.len()) }
 }
 
-/// The largest rows. What a tree has most may be no heap's: workers of PHP have chunks that PHP keeps.
+/// The largest rows. They need not belong to a heap: workers of PHP have chunks that PHP keeps.
 fn largest(rows: &[PartRow], bytes_of: impl Fn(&PartRow) -> u64) -> String {
     let mut rows: Vec<&PartRow> = rows.iter().collect();
     rows.sort_by_key(|row| std::cmp::Reverse(bytes_of(row)));

@@ -19,7 +19,7 @@ use allocanary_text::units::{Unit, show_time};
 
 /// The style rules of this page, added to those of all pages.
 const OWN: &str = include_str!("page.css");
-/// A part has a label below the bar from this share on, in percent.
+/// The smallest share of a part, in percent, that has a label below the bar.
 const LABELLED: f64 = 2.0;
 /// The maximum of arenas in the table.
 const ARENAS: usize = 20;
@@ -66,7 +66,7 @@ fn facts(reading: &Reading) -> Markup {
     }
 }
 
-/// All of the memory as one bar.
+/// All memory as one bar.
 fn bar(reading: &Reading) -> Markup {
     let mut left = 0.0;
     let parts = rows(reading).into_iter().map(|row| {
@@ -94,7 +94,7 @@ fn bar(reading: &Reading) -> Markup {
     }
 }
 
-/// The colour of a part; that of a second allocator is paler.
+/// The class with the colour of a part. The colours of a second allocator are paler.
 fn class(reading: &Reading, row: &PartRow) -> String {
     let first = reading.heaps.first().map(|heap| &heap.allocator);
     let is_second = row.allocator.as_ref().is_some_and(|allocator| Some(allocator) != first);

@@ -36,14 +36,14 @@ pub fn text(reading: &Reading, remedies: &[Remedy], look: &TerminalStyle) -> Str
     out.push('\n');
     out.push_str(&format!("{}\n", bold("What was checked, and how sure it is", look)));
     checked(reading).iter().for_each(|sentence| out.push_str(&item(sentence, look)));
-    // What has scrolled away stands at the end again.
+    // The answer has scrolled away, so it is repeated at the end.
     if out.lines().count() > SCREEN {
         out.push_str(&format!("\n{}\n", bold(&answer, look)));
     }
     out
 }
 
-/// What the memory is, and what of it can go back.
+/// What the memory is, and how much of it can go back.
 pub fn headline(reading: &Reading, remedies: &[Remedy]) -> String {
     format!("{}. {}", answer::answer(reading), conclusion(reading, remedies))
 }
@@ -52,7 +52,7 @@ pub fn headline(reading: &Reading, remedies: &[Remedy]) -> String {
 pub fn subject(reading: &Reading) -> String {
     let process = &reading.process;
     let age = process.age(reading.taken / 1000);
-    // Its begin is known in whole seconds.
+    // The process's start is known only in whole seconds.
     let age = if age.is_zero() { "has just started".into() } else { format!("runs for {}", show_duration(age)) };
     let threads = if process.threads == 1 { "1 thread".into() } else { format!("{} threads", process.threads) };
     format!("process {}, {}, {threads}, {age}", process.pid, process.name.harmless())

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use maud::{Markup, html};
 use sha2::{Digest, Sha256};
 
-/// Light or dark like the page. The flamegraph's boxes keep their colours, on which black words are readable.
+/// The frame is light or dark like the page. The flamegraph's boxes keep their colours, on which black words are readable.
 const STYLE: &str = "body { margin: 0; } body > svg { display: block; width: 100%; } \
                      svg > rect { fill: #ffffff; } svg > text { fill: #17191c; } \
                      @media screen and (prefers-color-scheme: dark) { svg > rect { fill: #15181c; } svg > text { fill: #e8eaed; } } \
@@ -23,8 +23,8 @@ pub struct Flames {
 }
 
 impl Flames {
-    /// Makes it from inferno's SVG of `what` bytes, such as pinned ones. `None` if the SVG does not have the form that this version of
-    /// inferno writes.
+    /// Makes a flamegraph from inferno's SVG. `what` names the kind of bytes, such as pinned ones. `None` if the SVG does not have the form
+    /// that this version of inferno writes.
     pub fn of(svg: &str, what: &'static str) -> Option<Flames> {
         let (before, rest) = svg.split_once("<script type=\"text/ecmascript\">")?;
         let (script, after) = rest.split_once("</script>")?;
@@ -32,8 +32,7 @@ impl Flames {
         let (attributes, before) = before.split_once('>')?;
         let height = attribute(attributes, "height")?.parse().ok()?;
         let attributes = attributes.strip_suffix(" ").unwrap_or(attributes).replace(" onload=\"init(evt)\"", "");
-        // In a frame without an address the script cannot keep its state there: the browser would end the script with
-        // an error.
+        // A frame without an address cannot keep the script's state in its address: the browser would end the script with an error.
         let script = script.replace("<![CDATA[", "").replace("]]>", "").replace(KEEPS_STATE, "");
         let script = format!("{script}\ninit();\n");
         let hash = format!("sha256-{}", STANDARD.encode(Sha256::digest(&script)));

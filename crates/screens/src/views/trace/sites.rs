@@ -1,4 +1,4 @@
-//! Whose blocks pin the pages: a section of a trace's page. In: the sites, pictures, callers. Out: a section.
+//! The sites whose blocks pin the pages: a section of a trace's page. In: the sites, pictures, callers. Out: a section.
 
 use allocanary_text::units::Unit;
 use allocanary_who::answer::sentence;
@@ -106,7 +106,7 @@ fn over_time(timeline: &[SiteSeries]) -> Markup {
 }
 
 fn rows(found: &SiteReport, order: SiteOrder) -> Markup {
-    // Blocks from before the window may be in the same pages.
+    // In a window, blocks from before it may be in the same pages.
     let is_window = found.freed_from_before.is_some();
     let [pinned, alone] = if is_window { ["pinned, at most", "alone, at most"] } else { ["pinned", "alone"] };
     let part = match order {

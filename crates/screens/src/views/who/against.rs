@@ -1,5 +1,5 @@
-//! Which sites hold more than before. In: the sites of two traces, a gate. Out: text, an answer, JSON. It also reads the sites of an
-//! earlier JSON.
+//! Which sites hold more than before. In: the sites of two traces, a gate. Out: text, an answer, JSON. The earlier sites may come from
+//! JSON.
 
 use allocanary_text::outside::TerminalStyle;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub struct TraceComparison<'a> {
     pub changes: Vec<SiteChange>,
     /// The limit of a site's growth, as a share of the old heap.
     pub gate: Option<f64>,
-    /// How the two traces differ in addition to the program.
+    /// The differences between the two traces, except the program.
     pub notes: Vec<String>,
 }
 
@@ -182,9 +182,9 @@ pub fn before(text: &str) -> Result<EarlierSites, String> {
         sites.push((function::key(site).ok_or_else(|| missing("name"))?, holds));
     }
     let pinned: u64 = sites.iter().map(|(_, holds)| holds.pinned).fold(0, u64::saturating_add);
-    // The sites' figures of a sample are estimates, which need not add up.
+    // If a sample was taken, the sites' figures are estimates, which need not add up.
     let lacks = page["one_in"].is_null() && pinned < number(answer, "pinned_bytes")?;
-    // A site can have live blocks and pin nothing.
+    // A site without pinned pages can still have live blocks.
     let left_out = ["requested_bytes", "pinned_bytes"].iter().any(|what| page["left_out"][what].as_u64() > Some(0));
     if lacks || left_out {
         return Err("it has not all sites: wanted the output of who --json without --top".into());

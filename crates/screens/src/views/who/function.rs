@@ -1,4 +1,4 @@
-//! The function of a site in JSON. In: a site's frame, or JSON. Out: JSON, or what the site is known by.
+//! The function of a site in JSON. In: a site's frame, or JSON. Out: JSON, or the key that identifies the site.
 
 use allocanary_names::{FunctionId, NamedFrame};
 use allocanary_who::same::SiteKey;
@@ -23,7 +23,7 @@ pub(super) fn json(name: &str, frame: &NamedFrame) -> Map<String, Value> {
     }))
 }
 
-/// What a site of such JSON is known by. `None` if it has no name.
+/// The key that identifies a site of such JSON. `None` if it has no name.
 pub(super) fn key(site: &Value) -> Option<SiteKey> {
     let text = |of: &Value, key: &str| of[key].as_str().unwrap_or_default().to_string();
     let number = |of: &Value, key: &str| u32::try_from(of[key].as_u64().unwrap_or(0)).unwrap_or(0);

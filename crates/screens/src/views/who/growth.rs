@@ -13,14 +13,14 @@ pub fn a_minute(slope: &Slope) -> String {
     Unit::Bytes.show((slope.per_second * 60.0).round() + 0.0)
 }
 
-/// The sum of two slopes. It has no interval.
+/// The sum of two slopes, without an interval.
 pub fn both(one: Option<Slope>, other: Option<Slope>) -> Option<Slope> {
     let per_second = |slope: Option<Slope>| slope.map_or(0.0, |slope| slope.per_second);
     one.or(other).map(|_| Slope { per_second: per_second(one) + per_second(other), ..Slope::default() })
 }
 
-/// `` `leak` grows by 1.20 MiB a minute [1.15, 1.26], from ready until the end of the load. `` It names those that grow
-/// fastest among all sites. The table may not show these: a leak of whole pages pins nothing.
+/// `` `leak` grows by 1.20 MiB a minute [1.15, 1.26], from ready until the end of the load. `` The sentence names the sites that grow
+/// fastest of all. The table may not show these: a leak of whole pages pins nothing.
 pub fn grown(found: &SiteReport) -> Option<String> {
     if found.freed_from_before.is_some() {
         return in_window(found);
@@ -39,9 +39,9 @@ pub fn grown(found: &SiteReport) -> Option<String> {
     Some(format!("{text}{when}."))
 }
 
-/// By how many more blocks a site holds than at the beginning of the window: the minimum and the maximum. All of its live blocks were
-/// allocated in the window. Older blocks that were freed in the window may all have been its own, which gives the minimum. `None` for other
-/// traces, and for a sample.
+/// How many blocks more a site holds than at the beginning of the window, at least and at most. All of its live blocks were allocated in
+/// the window. All older blocks that were freed in the window may have been its own, which gives the minimum. `None` for other traces, and
+/// for a sample.
 pub fn blocks_in_window(found: &SiteReport, site: &AllocationSite) -> Option<(u64, u64)> {
     let before = found.freed_from_before.filter(|_| found.one_in.is_none())?;
     Some((site.blocks.saturating_sub(before), site.blocks))
@@ -89,7 +89,7 @@ fn rate(slope: &Slope) -> String {
     let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     let (size, unit) = units.into_iter().find(|(size, _)| middle >= f64::from(*size)).unwrap_or((1, "B"));
     let shown = |rate: f64| rate / f64::from(size);
-    // The rate with three digits, and the interval with the same number of decimals.
+    // The rate has three digits, and the interval has the same number of decimals.
     let decimals = match shown(middle) {
         rate if rate >= 99.95 => 0,
         rate if rate >= 9.995 => 1,

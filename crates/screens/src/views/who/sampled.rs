@@ -177,7 +177,7 @@ impl EarlierBytes {
         let sites = all["sites"].as_array().and_then(|sites| sites.iter().map(site).collect::<Option<_>>());
         let answer = [&all["answers"][0], &all["answer"]].into_iter().find(|answer| answer.is_object());
         let fact = |name: &str| answer.map(|answer| &answer[name]);
-        // A site that was left out would be taken for one without a sample.
+        // A site that was left out would look like one without a sample.
         let listed = all["sites"].as_array().into_iter().flatten().filter_map(|site| site["samples"].as_u64());
         let listed = listed.fold(0_u64, u64::saturating_add);
         if let Some(samples) = fact("samples").and_then(Value::as_u64).filter(|samples| listed < *samples) {
@@ -206,7 +206,7 @@ pub struct Growth {
     pub bounds: [f64; 2],
 }
 
-/// The growth of all sites of either moment, the one that grew most first.
+/// The growth of all sites that exist at either moment. The one that grew most comes first.
 pub fn growths(earlier: &EarlierBytes, found: &SampledSites) -> Result<Vec<Growth>, String> {
     if earlier.by != name_of_by(found) {
         return Err(format!("wanted sites by {}, found sites by {}", name_of_by(found), earlier.by));

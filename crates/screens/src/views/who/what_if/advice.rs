@@ -1,11 +1,11 @@
-//! What a developer can do about a site. In: what its replays save. Out: at most two sentences; none if nothing is known.
+//! What a developer can do about a site. In: what its replays save. Out: at most two sentences, or none if no advice is certain.
 
 use allocanary_who::WhatIf;
 
 use super::saved::{Effect, MARGIN, Saved};
 use super::{Change, Changes};
 
-/// From this share of short-lived blocks on, a site counts as short-lived.
+/// A site counts as short-lived if at least this share of its blocks is.
 const MOSTLY: f64 = 0.9;
 
 /// What to do.
@@ -13,7 +13,7 @@ const MOSTLY: f64 = 0.9;
 pub(super) enum Advice {
     /// Allocate the long-lived blocks in a place separate from the short-lived ones.
     Separate {
-        /// Whether it is known that placing the whole site elsewhere saves less: nothing, or less than half as much.
+        /// Whether placing the whole site elsewhere certainly saves less: nothing, or less than half as much.
         is_better: bool,
     },
     /// Use a pool or an arena for the site.
@@ -49,7 +49,7 @@ impl Advice {
         let is_none = |effect: Effect| matches!(effect, Effect::Nothing | Effect::Costs);
         let limit = MARGIN * changes.as_it_is.resident as f64;
         if most(freed) > 2.0 * most(saved) {
-            // If it is not certain how much goes back, it may be half or more.
+            // If the amount that goes back is not certain, it may be half or more.
             let may_save = |change: &Change| {
                 changes.effect(&change.resident) == Effect::Unsure && 2.0 * change.resident.high >= most(freed)
             };
@@ -69,8 +69,8 @@ impl Advice {
                 match (share.pinned as f64 > limit, share.alone as f64 > limit) {
                     (false, _) => Some(Advice::Keep),
                     (true, false) => Some(Advice::Shared),
-                    // The site pins pages alone, but nothing is saved: other blocks take these places. The reason is
-                    // not known.
+                    // The site pins pages alone, but nothing is saved, because other blocks take these places. The reason is not known, so
+                    // there is no advice.
                     (true, true) => None,
                 }
             }

@@ -1,5 +1,5 @@
-//! How much less memory the replays of one placement keep than those of another. In: heaps. Out: bytes with their interval, and
-//! whether that is worth a change.
+//! How much less memory the replays of one placement keep than those of another. In: heaps. Out: bytes with their interval, and whether the
+//! difference is worth a change.
 
 use allocanary_measure::summary::stats::{median, ratio};
 use allocanary_measure::summary::{MISSES, difference_interval, ratio_interval};
