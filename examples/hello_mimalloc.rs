@@ -1,5 +1,5 @@
-//! The smallest program with mimalloc as its global allocator: what a cell's memory at start is compared with.
-//! In: nothing. Out: its own resident memory in bytes (VmRSS), read before anything is allocated or printed.
+//! The smallest program with mimalloc as its global allocator. A cell's memory at start is compared with it. In: nothing. Out: its own
+//! resident memory in bytes (VmRSS), read before anything is allocated or printed.
 
 use allocanary_sys::sys::{line_number, read_into};
 

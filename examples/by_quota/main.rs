@@ -1,5 +1,5 @@
-//! A cell whose jemalloc has one arena for each processor that the container allows: the study's own cell with one word
-//! more. `table.sh` beside it runs it under several quotas.
+//! A cell whose jemalloc has one arena for each processor that the container allows. It differs from the study's own cell only in this
+//! setting. `table.sh` in this folder runs it under several quotas.
 
 use std::process::ExitCode;
 

@@ -1,5 +1,5 @@
-//! A Rust service of 8 threads. Each keeps strings, and hands every third one to its neighbour, which frees it. When it is
-//! done it keeps a third of them, and waits until it is killed. rustc -O handover.rs -o handover-rs
+//! A Rust service of 8 threads. Each keeps strings, and hands every third one to its neighbour, which frees it. When it is done, it keeps a
+//! third of them, and waits until it is killed. Build: rustc -O handover.rs -o handover-rs
 
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -29,7 +29,7 @@ fn work(own: usize) {
         if step % 3 != 0 {
             continue;
         }
-        // A neighbour that is behind gets no more: the memory would depend on the scheduler.
+        // A neighbour that is behind gets no more strings. Otherwise the memory would depend on the scheduler.
         let mut inbox = INBOXES[(own + 1) % THREADS].lock().unwrap();
         if inbox.len() < 500 {
             inbox.push(old);

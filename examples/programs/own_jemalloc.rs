@@ -1,5 +1,5 @@
-//! A Rust program that brings its own jemalloc, as services do: threads that allocate, keep and free strings. In: nothing.
-//! Out: a number that is the same under all settings, and on standard error the settings that its jemalloc has.
+//! A Rust program with its own jemalloc, like many services: its threads allocate, keep and free strings. In: nothing. Out: a number that
+//! is the same under all settings, and on standard error the settings of its jemalloc.
 //!
 //! `allocanary run -- target/release/examples/own-jemalloc`
 

@@ -1,5 +1,5 @@
-//! A Rust program of many threads: each allocates, keeps and frees strings. rustc -O threads.rs -o threads-rs
-//! Arguments: threads (32 unless given), and the strings of each (20,000).
+//! A Rust program of many threads. Each allocates, keeps and frees strings. Build: rustc -O threads.rs -o threads-rs
+//! Arguments: the number of threads (default 32), and the number of strings of each (default 20,000).
 
 use std::collections::BTreeMap;
 use std::thread;

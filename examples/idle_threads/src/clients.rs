@@ -1,4 +1,4 @@
-//! Clients of an HTTP server: one request after the other on each connection. In: an address. Out: how many were answered.
+//! Clients of an HTTP server. Each sends one request after the other on its connection. In: an address. Out: how many were answered.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use crate::{CLIENTS, LOAD};
 
-/// Puts a server under load, and returns the number of answers: one for each client at least, also where a busy machine
-/// leaves no time for more.
+/// Puts a server under load, and returns the number of answers. Each client gets at least one, even if a busy machine leaves no time for
+/// more.
 ///
 /// # Panics
 ///

@@ -7,10 +7,10 @@ use allocanary_sys::proc::ProcStatus;
 use allocanary_sys::sys::usage;
 use allocanary_text::units::Unit;
 
-/// Processes of each kind, if nothing else is said.
+/// The default number of processes of each kind.
 const REPEATS: usize = 10;
 
-/// The rest before the resident memory is read: longer than any hook waits.
+/// How long a process rests before its resident memory is read. This is longer than any hook waits.
 const REST: Duration = Duration::from_secs(1);
 
 /// What a process measured.
@@ -24,8 +24,8 @@ struct Measured {
 /// The main function of a runtime's binary. `run` puts its threads under load, and returns the number of requests that
 /// they served, and the threads, which wait.
 ///
-/// An argument is the number of processes of each kind. With the argument `once` it measures in this process, and prints
-/// requests per second, requests per second of processor time, and idle bytes.
+/// The argument is the number of processes of each kind. With the argument `once`, it measures in this process, and prints requests per
+/// second, requests per second of processor time, and idle bytes.
 pub fn main<T>(name: &str, run: impl FnOnce() -> (u64, T)) -> ExitCode {
     let problems = allocanary::tuning::check().err();
     if let Some(problem) = problems {
@@ -99,9 +99,9 @@ fn once(policy: &str) -> Result<Measured, String> {
     }
 }
 
-/// How many times as much the second of each pair of processes has: `0.998x [0.991, 1.004]`. Both of a pair ran one after the
-/// other, so a change of the machine's load is in both. The interval is that of the sign test: it holds the median of all
-/// such pairs in 95 % of cases, whatever their distribution.
+/// The ratio of the second to the first process of each pair: `0.998x [0.991, 1.004]`. Both processes of a pair ran one after the other, so
+/// a change of the machine's load affects both. The interval is that of the sign test: it contains the median of all such pairs in 95 % of
+/// cases, whatever their distribution.
 fn times(before: &[Measured], after: &[Measured], what: fn(&Measured) -> f64) -> String {
     let mut ratios: Vec<f64> = before.iter().zip(after).map(|(before, after)| what(after) / what(before)).collect();
     ratios.sort_unstable_by(f64::total_cmp);
@@ -109,7 +109,7 @@ fn times(before: &[Measured], after: &[Measured], what: fn(&Measured) -> f64) ->
     format!("{:.3}x [{:.3}, {:.3}]", median(ratios.clone()), ratios[skip], ratios[ratios.len() - 1 - skip])
 }
 
-/// How many of `n` sorted values lie on each side outside the 95 % interval of their median.
+/// How many of `n` sorted values lie outside the 95 % interval of their median, on each side.
 fn outside(n: usize) -> usize {
     // P(at most k of n fair coins are heads), added up until it exceeds 2.5 %.
     let mut term = 0.5_f64.powi(n as i32);

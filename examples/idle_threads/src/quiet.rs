@@ -1,5 +1,5 @@
-//! Every worker of a tokio runtime gives its memory back when the whole runtime has been quiet for a while. In: the
-//! runtime's own count of busy time. Out: one call of the hook in each worker. Workers with work to do never pay.
+//! Makes every worker of a tokio runtime give its memory back when the whole runtime has been quiet for a while. In: the runtime's own
+//! count of busy time. Out: one call of the hook in each worker. Workers with work to do pay nothing.
 
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
@@ -9,8 +9,8 @@ use tokio::runtime::Handle;
 /// The longest time that a worker waits for the others, so that each worker gets one of the tasks.
 const MEETING: Duration = Duration::from_millis(20);
 
-/// Calls `give_back` in each worker of the current runtime whenever the workers were busy for less than 1 % of `every`,
-/// once until there is work again. Never ends: spawn it.
+/// Calls `give_back` in each worker of the current runtime when the workers were busy for less than 1 % of `every`. It is called only once
+/// until there is work again. Never ends: spawn it.
 pub async fn when_quiet(every: Duration, give_back: fn()) {
     let runtime = Handle::current();
     let workers = runtime.metrics().num_workers();
@@ -39,7 +39,7 @@ pub async fn when_quiet(every: Duration, give_back: fn()) {
     }
 }
 
-/// Waits until all workers are here: a worker that waits takes no second task.
+/// Waits until all workers are here. A worker that waits cannot take a second task.
 fn meet((here, came): &(Mutex<usize>, Condvar), workers: usize) {
     let mut here = here.lock().expect("nobody panics with it");
     *here += 1;

@@ -54,7 +54,7 @@ fn fleet(canaries: u8, port: u16) {
     let mut serving = Vec::new();
     for own in 1..=canaries {
         let others = (1..=canaries).filter(|at| *at != own).map(peer).collect();
-        // One node that all reach badly, one link that loses some probes, and a little noise.
+        // One node that all others reach badly, one link that loses some probes, and a little noise.
         let broken = |other: u8| peer(other).address;
         let mesh = fixture::filled(others, |to| match to.address {
             lost if lost == broken(11) => 700,
@@ -90,7 +90,7 @@ fn resident(pid: &str) -> i64 {
     line.split_whitespace().nth(1).and_then(|kib| kib.parse().ok()).expect("a number")
 }
 
-/// The processor time of a process's first thread so far, which does not depend on other work of the machine.
+/// The processor time of a process's first thread so far. Other work of the machine does not change it.
 fn spent_ms(pid: &str) -> f64 {
     let text = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).expect("a process that lives");
     text.split(' ').next().and_then(|nanos| nanos.parse::<f64>().ok()).expect("a number") / 1e6
@@ -118,7 +118,7 @@ fn start(peers: usize, quantiles: bool) -> (Served, SocketAddr, i64) {
     (Served(child), address, kib)
 }
 
-/// One request on a connection that is kept; the length of the answer's body.
+/// Sends one request on a connection that is kept. Returns the length of the answer's body.
 fn scrape(stream: &mut BufReader<TcpStream>, head: &str, body: &mut Vec<u8>) -> usize {
     stream.get_mut().write_all(head.as_bytes()).expect("the server reads");
     let (mut line, mut length) = (String::new(), 0);

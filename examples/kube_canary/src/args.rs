@@ -1,4 +1,4 @@
-//! The command line. In: what the user typed, and the environment. Out: plain options. The only file that knows clap.
+//! The command line. In: what the user typed, and the environment. Out: plain options. This is the only file that uses clap.
 
 mod values;
 
@@ -178,10 +178,10 @@ enum Latency {
     Native,
 }
 
-/// The options of this process. Help, version and what cannot be parsed end it, with code 0 or 2.
+/// The options of this process. Help, version, and arguments that cannot be parsed end the process, with code 0 or 2.
 ///
 /// # Errors
-/// Where single flags are right and do not fit together.
+/// If each flag is valid, but flags do not fit together.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Options> {
     options(Line::try_parse_from(arguments).unwrap_or_else(|error| error.exit()))
 }

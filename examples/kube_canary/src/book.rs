@@ -1,15 +1,13 @@
-//! The book of one peer under one protocol. In: a probe was sent, an answer came, a deadline passed. Out: counters, which
-//! change when a probe is decided. At every moment `sent = replies + lost + in flight`.
+//! The book of one peer under one protocol. In: a probe was sent, an answer came, a deadline passed. Out: counters, which change when a
+//! probe is decided. At every moment, `sent = replies + lost + in flight`.
 //!
-//! Pure: it uses no socket and no clock. The last [`WINDOW`] probes are remembered, to distinguish a late or a second
-//! answer from a forged one.
+//! The book uses no socket and no clock. It remembers the last [`WINDOW`] probes, to distinguish a late or second answer from a forged one.
 
 use crate::histogram::{Bounds, Histogram};
 use crate::latest::{Latest, Sorted};
 use crate::protocol::Loss;
 
-/// The number of latest probes that are remembered. With a probe every second, an answer 16 seconds late is still
-/// "late".
+/// How many of the latest probes are remembered. With a probe every second, an answer that is 16 seconds late still counts as late.
 pub const WINDOW: u32 = 16;
 
 /// The state of one probe.
@@ -87,9 +85,9 @@ impl Book {
         }
     }
 
-    /// A probe is sent at `now` (nanoseconds of any clock that does not step). Returns its sequence number.
+    /// Notes that a probe is sent at `now` (nanoseconds of any clock that does not step). Returns its sequence number.
     ///
-    /// A probe that is pushed out of the window while in flight is lost: deadlines should be shorter than the window.
+    /// A probe in flight that leaves the window is lost, so deadlines should be shorter than the window.
     pub fn send(&mut self, now: u64) -> u32 {
         let sequence = self.next;
         self.next = self.next.wrapping_add(1);
@@ -124,7 +122,7 @@ impl Book {
         }
     }
 
-    /// An answer to `sequence` came after `rtt_ns`, with `hop_limit` hops left if the socket gives this number.
+    /// Notes an answer to `sequence` after `rtt_ns`. `hop_limit` is the number of hops that it had left, if the socket gives it.
     pub fn answer(&mut self, sequence: u32, rtt_ns: u64, hop_limit: Option<u8>) -> Answer {
         let Some(at) = self.find(sequence) else { return Answer::Unknown };
         match self.slots[at].state {

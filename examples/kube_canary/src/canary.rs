@@ -15,7 +15,7 @@ use crate::say::say;
 use crate::web::{Facts, Server};
 use crate::{args, discovery, settle};
 
-/// After the signal to end, tasks that wait for the network get this time.
+/// The time that tasks which wait for the network have after the signal to end.
 const FAREWELL: Duration = Duration::from_millis(200);
 
 /// The command: reads `arguments` (the first is the program's name), runs until SIGTERM or SIGINT, and returns the exit
@@ -33,7 +33,7 @@ pub fn command(arguments: impl IntoIterator<Item = OsString>) -> u8 {
 /// Runs until SIGTERM or SIGINT; `say` takes lines for the person who started it.
 ///
 /// # Errors
-/// Where a port is taken, ICMP was asked for and is not permitted, or the system refuses what a canary needs.
+/// If a port is taken, if ICMP was requested and is not permitted, or if the system refuses what a canary needs.
 pub fn run(options: Options, say: impl Fn(String)) -> Result<()> {
     run_until(options, say, |address| drop(tokio::spawn(settle::down(address))), signals())
 }
@@ -49,8 +49,7 @@ pub fn run_until(
     stop: impl Future<Output = Result<()>>,
 ) -> Result<()> {
     ignore_broken_pipes();
-    // One thread for everything: a probe is a few microseconds of work, and threads for each core would use memory for
-    // each core.
+    // One thread does everything: a probe is a few microseconds of work, and a thread for each core would use memory for each core.
     let runtime = Builder::new_current_thread().enable_all().build().map_err(system("starting the runtime"))?;
     let outcome = runtime.block_on(async {
         let grace = options.grace.as_nanos() as u64;
@@ -67,7 +66,7 @@ pub fn run_until(
             say(format!("listening on http://{address}/"));
         }
         ready(address);
-        // Frees the peers of the command line, perhaps a thousand: they are in the mesh now.
+        // Frees the peers of the command line, perhaps a thousand: the mesh has its own copy now.
         drop(options);
         // A separate task, so that its timer, the most frequent event, wakes nothing else.
         let prober = tokio::spawn(prober.run());

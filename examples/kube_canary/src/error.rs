@@ -12,14 +12,14 @@ pub enum Error {
     /// A port could not be opened.
     #[error("{what} {address}: {error}; is another canary running here? --listen and --udp-port choose other ports")]
     Port {
-        /// `listening for HTTP on`
+        /// What the port was for: `listening for HTTP on`.
         what: &'static str,
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// Why not.
+        /// The system's error.
         error: std::io::Error,
     },
-    /// ICMP was asked for and is not permitted.
+    /// ICMP was requested, but is not permitted.
     #[error(
         "ICMP is not permitted: a datagram socket needs this process's group within net.ipv4.ping_group_range \
          ({datagram}), a raw socket needs CAP_NET_RAW ({raw}); set the pod's sysctl net.ipv4.ping_group_range to \
@@ -34,7 +34,7 @@ pub enum Error {
     /// A file of peers cannot be read at the start.
     #[error("reading the peers file {path}: {problem}")]
     PeersFile {
-        /// Which.
+        /// Its path.
         path: PathBuf,
         /// What is wrong with it.
         problem: String,

@@ -12,8 +12,8 @@ pub struct Bounds {
     native: bool,
 }
 
-/// 50 us to 1 s: the same rack, the same zone, another zone, another region, a fault. There are only eleven bounds,
-/// since every bound is a series for every peer.
+/// From 50 us to 1 s: the same rack, the same zone, another zone, another region, a fault. There are only eleven bounds, because each bound
+/// is one series for each peer.
 const DEFAULT_US: [u64; 11] = [50, 100, 200, 400, 800, 1_600, 5_000, 20_000, 100_000, 400_000, 1_000_000];
 
 impl Default for Bounds {
@@ -63,13 +63,13 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Empty.
+    /// An empty histogram.
     pub fn new(bounds: &Bounds) -> Self {
         let native = bounds.native.then(Native::new);
         Histogram { counts: vec![0; bounds.nanos.len() + 1].into(), bounds: bounds.clone(), sum_ns: 0, native }
     }
 
-    /// Takes one duration.
+    /// Adds one duration.
     pub fn record(&mut self, nanos: u64) {
         let bucket = self.bounds.nanos.partition_point(|bound| *bound < nanos);
         self.counts[bucket] += 1;
@@ -89,7 +89,7 @@ impl Histogram {
         &self.bounds
     }
 
-    /// One count per bound, not cumulated, and one for all that is above.
+    /// One count for each bound, not cumulated, and one for all durations above the bounds.
     pub fn counts(&self) -> &[u64] {
         &self.counts
     }

@@ -1,7 +1,7 @@
 //! kube_canary: one canary on every node. Each probes all others and shows Prometheus the results. Its memory does not
 //! grow with the cores of the node.
 //!
-//! Data flow one way:
+//! Data flow in one direction:
 //!
 //! 1. [`discovery`] finds the peers (flags, a file, DNS, Kubernetes) and updates the [`mesh`];
 //! 2. the [`prober`] probes each peer of the mesh every interval, and records replies and losses in the peer's

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-// One arena, independent of the cores of the node: one thread needs only one.
+// One arena, independent of the node's cores, because the canary has one thread.
 #[cfg(any(feature = "system-alloc", not(any(feature = "jemalloc-alloc", feature = "mimalloc-alloc"))))]
 allocanary::install!(system, arena_max = 1);
 #[cfg(all(feature = "jemalloc-alloc", not(feature = "system-alloc"), not(feature = "mimalloc-alloc")))]

@@ -21,7 +21,7 @@ use crate::tallies::Tallies;
 pub struct PeerId {
     /// Its place in the table.
     pub slot: u32,
-    /// Which of all peers that were ever known it is.
+    /// The number of this peer among all that were ever known.
     pub generation: u32,
 }
 
@@ -32,13 +32,13 @@ pub struct Entry {
     pub peer: Peer,
     /// One book for each protocol that is in use, made at the first probe.
     pub books: [Option<Box<Book>>; Protocol::ALL.len()],
-    /// The time since which no source names it; its series stay for the grace period.
+    /// When the last source stopped naming it. Its series stay for the grace period.
     pub gone_since: Option<u64>,
     /// Whether this canary probes it, if it does not probe all peers.
     pub chosen: bool,
     /// Whether the peer itself, and not a source, gave its node's name.
     pub learnt: bool,
-    /// Whether another pod may have its address now: since it gave its name, it was away or did not answer.
+    /// Whether its address may belong to another pod by now: since the peer gave its name, it was away or did not answer.
     pub doubted: bool,
 }
 
@@ -79,7 +79,7 @@ pub struct Mesh {
     pub tallies: Tallies,
     /// Rises with every change of the peers, so that the prober notices.
     version: u64,
-    /// The generation of the next peer. No two have the same, also if the table was shorter in between.
+    /// The generation of the next peer. No two peers get the same, even if the table was shorter in between.
     next_generation: u32,
 }
 
@@ -91,7 +91,7 @@ fn take(next: &mut u32) -> u32 {
 }
 
 impl Mesh {
-    /// An empty mesh. `most_probed` is the most peers that get probes; the choice among them follows from `own_name`.
+    /// An empty mesh. `most_probed` is the most peers that get probes. `own_name` decides which ones.
     pub fn new(bounds: Bounds, grace_ns: u64, most_probed: usize, own_name: &str) -> Self {
         Mesh {
             slots: Vec::new(),
@@ -107,8 +107,8 @@ impl Mesh {
         }
     }
 
-    /// A source names all the peers that it knows now. A peer that no source names any more is kept for the grace period,
-    /// without probes. If two sources name an address, the one that knows its node takes precedence.
+    /// Replaces the peers that this source names. A peer that no source names any more is kept for the grace period, without probes. If two
+    /// sources name an address, the one that knows its node takes precedence.
     pub fn update(&mut self, source: &'static str, peers: Vec<Peer>, now: u64) {
         self.sources.insert(source, peers);
         let mut named: HashMap<IpAddr, &Peer> = HashMap::new();
@@ -156,10 +156,9 @@ impl Mesh {
         self.slots[slot] = (take(&mut self.next_generation), Some(entry));
     }
 
-    /// If there are more peers than may be probed, each canary takes those whose hash with its own address is smallest
-    /// (rendezvous hashing). So about the same number of canaries probe each peer, and a peer that comes or goes changes few
-    /// choices. The hash of two addresses does not depend on their order. So most pairs are probed both ways, and an alert can
-    /// say which direction is cut.
+    /// If there are more peers than may be probed, each canary takes those whose hash with its own address is smallest (rendezvous
+    /// hashing). So each peer is probed by about the same number of canaries, and a peer that comes or goes changes few choices. The hash
+    /// of two addresses does not depend on their order. So most pairs are probed both ways, and an alert can say which direction is cut.
     fn choose(&mut self) {
         let own = place(self.own_name.as_bytes());
         let mut by_hash: Vec<(u64, usize)> = Vec::new();
@@ -183,7 +182,7 @@ impl Mesh {
         }
     }
 
-    /// Removes the peers that have been gone for longer than the grace period, and returns how many these are. The tables shrink with them.
+    /// Removes the peers that have been gone for longer than the grace period, and returns their number. The tables shrink, too.
     pub fn forget(&mut self, now: u64) -> usize {
         let mut count = 0;
         for (_, entry) in &mut self.slots {
@@ -198,7 +197,7 @@ impl Mesh {
         if count > 0 {
             let used = self.slots.iter().rposition(|(_, entry)| entry.is_some()).map_or(0, |last| last + 1);
             self.slots.truncate(used);
-            // A table that grows has up to twice the room that it needs.
+            // A table that grew has up to twice the room that it needs.
             self.slots.shrink_to(2 * used);
             self.by_address.shrink_to(2 * self.by_address.len());
             self.version += 1;
@@ -276,7 +275,8 @@ impl Mesh {
     }
 }
 
-/// A number for a name: FNV-1a with a final mix, since a name must have the same number in every build of the canary.
+/// A number for a name: FNV-1a with a final mix. It is not std's hash, because a name must have the same number in every build of the
+/// canary.
 pub(crate) fn place(bytes: &[u8]) -> u64 {
     let hash = bytes
         .iter()
@@ -300,7 +300,7 @@ impl Shared {
         Shared(Arc::new(Common { mesh: Mutex::new(mesh), beat: Notify::new() }))
     }
 
-    /// Locks it. A panic of another holder does not stop the probes: counters are consistent at every moment.
+    /// Locks the mesh. A panic of another holder does not stop the probes: counters are consistent at every moment.
     pub fn lock(&self) -> MutexGuard<'_, Mesh> {
         self.0.mesh.lock().unwrap_or_else(PoisonError::into_inner)
     }

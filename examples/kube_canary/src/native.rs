@@ -1,9 +1,9 @@
-//! Prometheus' native histogram. In: durations. Out: counts of buckets that are each 9 % wide; only buckets that are not empty are sent.
+//! Prometheus' native histogram. In: durations. Out: counts of buckets, each 9 % wide. Only buckets with a count are sent.
 //!
 //! A bucket ends at a power of 2^(1/8) seconds, which is schema 3. From one microsecond to 16 seconds there are 193 buckets in less than
 //! 800 bytes. Shorter durations count as zero, longer ones are in the last bucket.
 
-/// Buckets in a doubling are 2 to the power of this.
+/// From a duration to its double there are 2^`SCHEMA` buckets.
 pub const SCHEMA: i32 = 3;
 /// The bucket that ends at 2^-20 s. Durations up to its end count as zero.
 const LOWEST: i32 = -20 * (1 << SCHEMA);
@@ -13,7 +13,7 @@ const HIGHEST: i32 = 4 << SCHEMA;
 /// Counts of durations.
 #[derive(Clone, Debug)]
 pub struct Native {
-    /// The first count is of durations that count as zero, the next of the bucket after [`LOWEST`].
+    /// The first count is that of durations that count as zero. The next one is that of the bucket after [`LOWEST`].
     counts: Box<[u32]>,
 }
 
@@ -22,17 +22,17 @@ pub struct Native {
 pub struct Span<'a> {
     /// The number of the first.
     pub first: i32,
-    /// What each has.
+    /// The count of each bucket.
     pub counts: &'a [u32],
 }
 
 impl Native {
-    /// Empty.
+    /// An empty histogram.
     pub fn new() -> Self {
         Native { counts: vec![0; (HIGHEST - LOWEST + 1) as usize].into() }
     }
 
-    /// Takes one duration.
+    /// Adds one duration.
     pub fn record(&mut self, nanos: u64) {
         let bucket = (nanos as f64 / 1e9).log2() * f64::from(1 << SCHEMA);
         // The logarithm of 0 nanoseconds is below all buckets.
@@ -45,12 +45,12 @@ impl Native {
         2f64.powi(LOWEST >> SCHEMA)
     }
 
-    /// How many count as zero.
+    /// The number of durations that count as zero.
     pub fn zeros(&self) -> u64 {
         self.counts[0].into()
     }
 
-    /// The buckets that have something.
+    /// The buckets that have a count, as spans.
     pub fn spans(&self) -> impl Iterator<Item = Span<'_>> {
         let mut at = 1;
         self.counts[1..].chunk_by(|one, other| (*one > 0) == (*other > 0)).filter_map(move |counts| {

@@ -51,7 +51,7 @@ pub struct Options {
     pub bounds: Bounds,
     /// All series of each peer; otherwise only those that the alerts need, 12 for a peer by two protocols.
     pub all_series: bool,
-    /// Quantiles instead of histograms, where there are all series: fewer of them.
+    /// With `all_series`, quantiles are shown instead of histograms. They need fewer series.
     pub quantiles: bool,
     /// Native histograms too, for a Prometheus that asks for them.
     pub native: bool,

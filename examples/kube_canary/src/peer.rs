@@ -20,17 +20,17 @@ pub fn check(address: IpAddr) -> Result<(), &'static str> {
 pub struct Peer {
     /// Where probes go.
     pub address: IpAddr,
-    /// The name of the node that it runs on; empty while it is not known. The list of its source and the mesh share it.
+    /// The name of the node on which it runs. Empty while it is not known. The list of its source and the mesh share this text.
     #[serde(serialize_with = "text")]
     pub node: Arc<str>,
     /// The zone of that node; empty if it has none, or if it is not known.
     pub zone: Box<str>,
-    /// Whether the node takes no new pods: then its end is not an alarm.
+    /// Whether the node takes no new pods. Then the end of this peer is no reason for an alarm.
     pub cordoned: bool,
 }
 
 impl Peer {
-    /// A peer of which only the address is known.
+    /// A peer with only an address.
     pub fn at(address: IpAddr) -> Self {
         Peer { address, node: "".into(), zone: "".into(), cordoned: false }
     }

@@ -1,26 +1,26 @@
-//! The canary's counters about itself. In: events of the prober and of discovery. Out: numbers for the metrics page. A
-//! loss that the canary itself caused must be visible as such.
+//! The canary's counters about itself. In: events of the prober and of discovery. Out: numbers for the metrics page. They show a loss that
+//! the canary itself has caused.
 
 use std::collections::BTreeMap;
 
 use crate::histogram::{Bounds, Histogram};
 
-/// A cache on the node answers within the first bound. Dead servers, which are asked again and by TCP too, take 6 s,
-/// within the last bound.
+/// A cache on the node answers within the first bound. Dead servers take 6 s, because they are asked again and by TCP too. That is within
+/// the last bound.
 const RESOLUTION_MS: [u64; 9] = [1, 5, 20, 100, 500, 1_000, 2_000, 5_000, 10_000];
 
 /// The reason why a packet was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// Shorter than a probe, or not of its form.
+    /// The packet is shorter than a probe, or has another form.
     Malformed,
-    /// Of another program or another canary's run.
+    /// The packet belongs to another program, or to another canary's run.
     Foreign,
-    /// From an address that was not asked.
+    /// The packet comes from an address that was not asked.
     WrongSource,
     /// This probe was not sent recently.
     UnknownProbe,
-    /// More echo requests than this canary answers.
+    /// There are more echo requests than this canary answers.
     Flood,
 }
 
@@ -48,13 +48,13 @@ pub enum Outcome {
     Ok,
     /// Its name could not be resolved.
     Dns,
-    /// No connection.
+    /// There was no connection.
     Connect,
-    /// A certificate that is not accepted, or no TLS.
+    /// The certificate is not accepted, or there is no TLS.
     Tls,
-    /// No answer that is HTTP, or one from 500 on.
+    /// The answer is not HTTP, or has a status of 500 or more.
     Http,
-    /// Not in time.
+    /// There was no answer in time.
     Timeout,
 }
 
@@ -81,11 +81,11 @@ impl Outcome {
 pub struct TargetTally {
     /// What it is called.
     pub name: Box<str>,
-    /// Checks by how they ended.
+    /// The number of checks by their outcome.
     pub outcomes: [u64; Outcome::ALL.len()],
     /// Times of answered checks, from the look-up of the name to the answer.
     pub times: Histogram,
-    /// Whether the last check was answered; none before the first.
+    /// Whether the last check was answered. `None` before the first one.
     pub up: Option<bool>,
     /// The error of the last check, if it failed.
     pub problem: Option<String>,
@@ -98,7 +98,7 @@ impl TargetTally {
         TargetTally { name: name.into(), outcomes: Default::default(), times, up: None, problem: None }
     }
 
-    /// Takes a check.
+    /// Adds a check.
     pub fn take(&mut self, outcome: Result<(), (Outcome, String)>, nanos: u64) {
         self.up = Some(outcome.is_ok());
         match outcome {
@@ -131,11 +131,11 @@ pub struct SourceTally {
 /// The canary's own counters.
 #[derive(Clone, Debug, Default)]
 pub struct Tallies {
-    /// Packets thrown away, by reason.
+    /// Packets that were dropped, by reason.
     pub refused: [u64; Refused::ALL.len()],
     /// Echo requests of other canaries that were answered.
     pub echoed: u64,
-    /// Packets that the kernel dropped because a socket of ours was full: loss that this canary made itself.
+    /// Packets that the kernel dropped because a socket of ours was full. This canary caused that loss.
     pub socket_drops: u64,
     /// TCP and HTTP probes that were not started because too many were in progress. They count as neither sent nor
     /// lost.
@@ -144,14 +144,14 @@ pub struct Tallies {
     pub clock_steps: u64,
     /// Connections to the web server that were refused because too many were open.
     pub connections_refused: u64,
-    /// Pages that there was no room for, because slow readers held others.
+    /// Pages that were refused because slow readers held the room for them.
     pub pages_refused: u64,
     /// Metrics pages without the series of peers, because these would never fit in the budget.
     pub pages_without_peers: u64,
     /// Answers to ICMP and UDP probes without the kernel's receive time, including late and duplicate ones. Their measured
     /// round trips may be up to twice the real ones plus 250 us.
     pub unstamped: u64,
-    /// How long name servers took, by the kind of record; failures too.
+    /// How long name servers took to answer or fail, by the kind of record.
     pub resolutions: BTreeMap<&'static str, Histogram>,
     /// Targets outside of the mesh, in the order of the flags.
     pub targets: Vec<TargetTally>,
@@ -171,7 +171,7 @@ impl Tallies {
         self.resolves(kind).record(nanos);
     }
 
-    /// Counts a packet that was thrown away.
+    /// Counts a packet that was dropped.
     pub fn refuse(&mut self, why: Refused) {
         self.refused[why as usize] += 1;
     }

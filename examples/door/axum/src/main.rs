@@ -1,6 +1,6 @@
-//! A service on axum whose requests do their work on tokio's blocking threads, as those do that call a database or an image library.
+//! A service on axum whose requests do their work on tokio's blocking threads, like requests that call a database or an image library.
 //!
-//! `door_axum PORT [threads=N] [trim]`: blocking threads at most (tokio's default: 512); `trim` calls `malloc_trim` every 5 s.
+//! `door_axum PORT [threads=N] [trim]`: N is the most blocking threads (tokio's default: 512). `trim` calls `malloc_trim` every 5 s.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -18,10 +18,10 @@ struct Request {
     seed: u64,
 }
 
-/// What stays of requests: sessions.
+/// What stays in memory after requests: sessions.
 type Sessions = &'static Mutex<Vec<Vec<u8>>>;
 
-/// Blocks of random sizes that have `size` bytes in all. One of 2,000 stays.
+/// Allocates blocks of random sizes, `size` bytes in all. One of 2,000 stays.
 fn work(request: &Request, sessions: Sessions) -> usize {
     let mut random = request.seed.wrapping_mul(2).wrapping_add(1);
     let mut next = || {

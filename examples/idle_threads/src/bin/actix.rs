@@ -1,5 +1,5 @@
-//! An HTTP server of actix-web. Each of its worker threads has a tokio runtime of its own, which actix builds: each gets a
-//! task that lets the worker give its memory back when it has been quiet for 100 ms.
+//! An HTTP server of actix-web. Each of its worker threads has its own tokio runtime, which actix builds. Each runtime gets a task that
+//! makes the worker give its memory back when it has been quiet for 100 ms.
 //!
 //! A task that called `thread_idle` five times a second, busy or not, cost a tenth of the requests.
 //!

@@ -6,7 +6,7 @@
 //! tokio also has a hook before each wait of a worker, `on_thread_park`. A worker of a busy server waits thousands of times
 //! a second. `IDLE_HOOK=park` uses that hook instead, to show what it costs.
 //!
-//! `hyper --listen 127.0.0.1:8088` serves until it is ended: a program of tokio's for other examples to work on.
+//! `hyper --listen 127.0.0.1:8088` serves until it is ended. Other examples use it as a program on tokio.
 
 include!("../allocator.rs");
 

@@ -1,5 +1,5 @@
-//! Threads of std that wait for a condition variable. `tuning::wait` waits twice: 10 ms first, and if no work came, the
-//! thread gives its memory back and waits on. A busy thread never pays.
+//! Threads of std that wait for a condition variable. `tuning::wait` waits twice: first for 10 ms. If no work came, the thread gives its
+//! memory back and waits on. A busy thread pays nothing.
 //!
 //! `cargo run --release -p idle_threads --bin threads`
 
@@ -57,7 +57,7 @@ fn main() -> ExitCode {
         }
         (0..CLIENTS as u64).for_each(|number| queue.push(number));
         std::thread::sleep(LOAD);
-        // Each client once at least, also where a busy machine leaves no time for more.
+        // Each client is served at least once, even if a busy machine leaves no time for more.
         while queue.served.load(Ordering::Relaxed) < CLIENTS as u64 {
             std::thread::sleep(Duration::from_millis(1));
         }

@@ -1,5 +1,5 @@
-//! tokio's blocking pool. Its threads have no hook before they wait, but one that had no work for a while ends: after 10 s
-//! by default, here after 200 ms. It gives its memory back when it ends.
+//! tokio's blocking pool. Its threads have no hook before they wait. But a thread that had no work for a while ends, after 10 s by default
+//! and after 200 ms here. It gives its memory back when it ends.
 //!
 //! `cargo run --release -p idle_threads --bin tokio_blocking`
 

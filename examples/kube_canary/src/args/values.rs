@@ -8,7 +8,7 @@ use allocanary_text::units;
 use crate::discovery;
 use crate::peer::{self, Peer};
 
-/// A span of at least a millisecond, the timer's own grain, and at most a day.
+/// A span of at least a millisecond, which is the timer's own precision, and at most a day.
 pub(super) fn span(text: &str) -> Result<Duration, String> {
     span_or_zero(text).and_then(|span| match span {
         span if span >= Duration::from_millis(1) => Ok(span),
@@ -16,19 +16,19 @@ pub(super) fn span(text: &str) -> Result<Duration, String> {
     })
 }
 
-/// A span of at most a day; 0 too.
+/// A span of at most a day. 0 is allowed.
 pub(super) fn span_or_zero(text: &str) -> Result<Duration, String> {
     units::parse_duration(text)
         .filter(|span| *span <= Duration::from_secs(86_400))
         .ok_or_else(|| "wanted a number and ms, s, m or h, at most a day: 500ms, 1s, 2m".into())
 }
 
-/// A name that could be resolved.
+/// A name that may be resolved.
 pub(super) fn dns_name(text: &str) -> Result<String, String> {
     discovery::check_name(text).map(|()| text.into())
 }
 
-/// A peer as it was named.
+/// A peer as the user named it.
 #[derive(Clone, Debug)]
 pub(super) enum Named {
     /// By its address.

@@ -22,7 +22,7 @@ use crate::peer::{self, Peer};
 /// The longest time to live. A record may ask to be kept for a day, and a new peer would not be seen until then.
 const LONGEST: Duration = Duration::from_secs(60);
 const SHORTEST: Duration = Duration::from_secs(1);
-/// After a failure.
+/// The wait before the next attempt after a failure.
 const RETRY: Duration = Duration::from_secs(5);
 /// The kinds of records, and their names in metrics.
 const KINDS: [(RecordType, &str); 2] = [(RecordType::A, "A"), (RecordType::AAAA, "AAAA")];
@@ -61,7 +61,7 @@ impl Resolver {
         Resolver::build(builder)
     }
 
-    /// Asks one server only.
+    /// Asks only this server.
     pub fn of_server(server: SocketAddr) -> Result<Self, String> {
         let connections = [ConnectionConfig::udp(), ConnectionConfig::tcp()].map(|mut connection| {
             connection.port = server.port();
@@ -74,7 +74,7 @@ impl Resolver {
 
     fn build(mut builder: hickory_resolver::ResolverBuilder<TokioRuntimeProvider>) -> Result<Self, String> {
         let options: &mut ResolverOpts = builder.options_mut();
-        // No cache: the answer is kept here, for exactly its time to live.
+        // The resolver has no cache, because the answer is kept here, for exactly its time to live.
         options.cache_size = 0;
         options.timeout = Duration::from_secs(2);
         options.attempts = 2;

@@ -1,9 +1,9 @@
-//! Peers from a file: one a line, `ADDRESS [NODE [ZONE]]`, `#` begins a comment. In: a path. Out: peers, again whenever the
-//! file changes.
+//! Peers from a file. Each line is `ADDRESS [NODE [ZONE]]`, and `#` begins a comment. In: a path. Out: peers, again whenever the file
+//! changes.
 //!
-//! The file is checked every two to three seconds, and not watched. A ConfigMap is changed by swapping a link two levels
-//! up, which a watch of the file does not see, and a `stat` costs a tenth of a probe. The check takes place when the
-//! prober is awake, at every second of its beats; without a prober there is none.
+//! The file is not watched, but checked every two to three seconds. A ConfigMap is changed by swapping a link two levels up, which a watch
+//! of the file does not see, and a `stat` costs a tenth of a probe. The check takes place at every second beat of the prober, when it is
+//! awake anyway. Without a prober there is no check.
 
 use std::collections::HashMap;
 use std::fs::{self, File, FileType};
@@ -167,7 +167,7 @@ pub fn parse(text: &str) -> std::result::Result<Vec<Peer>, String> {
             }
         }
     }
-    // A file that is truncated before it is written again is empty for a moment.
+    // A file that is being written again is empty for a moment.
     if peers.is_empty() { Err("wanted at least one peer, found none".into()) } else { Ok(peers) }
 }
 

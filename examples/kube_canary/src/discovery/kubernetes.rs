@@ -1,7 +1,7 @@
 //! Peers from the API server: the EndpointSlices of a service, and nodes if zones and cordons are wanted. In: a service
 //! account or a kubeconfig. Out: peers, within a second of a change.
 //!
-//! Objects are not kept. Of a slice we keep the addresses, and of a node its zone and whether it takes new pods.
+//! Objects are not kept. Of a slice, only the addresses are kept. Of a node, only its zone is kept, and whether it takes new pods.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -57,7 +57,7 @@ impl<T> Default for Table<T> {
 }
 
 impl<T> Table<T> {
-    /// Takes a change of these objects. Returns false after a failure; the error calls the objects `what` of `place`.
+    /// Applies a change of these objects. Returns false after a failure. In the error, the objects are called `what` of `place`.
     fn take(&mut self, change: Change<T>, what: &str, place: &str) -> bool {
         self.problem = None;
         match change {
@@ -139,7 +139,7 @@ fn publish(known: &Known, went_well: bool, options: &Kubernetes, own: &Own, mesh
         Ok(peers) => peers,
         Err(error) => return super::fail(mesh, SOURCE, format!("{}: {error}", own::ASKING)),
     };
-    // If one kind can be watched, a failure of the other is still a failure.
+    // A failure to watch one kind of objects is still a failure, even if the other kind can be watched.
     match problems.is_empty() {
         true => super::succeed(mesh, SOURCE, peers),
         false => mesh.lock().update(SOURCE, peers, clock::now()),

@@ -72,7 +72,7 @@ pub fn start(options: &Options, mesh: &Shared) -> Result<Sources> {
             && options.peers.is_empty()
             && options.peer_hosts.is_empty() =>
         {
-            // Without a named peer it probes itself, so that it runs anywhere without flags.
+            // If no peer is named, the canary probes itself, so that it runs anywhere without flags.
             succeed(mesh, "flags", itself(options));
         }
         None => {}
@@ -85,8 +85,8 @@ pub fn start(options: &Options, mesh: &Shared) -> Result<Sources> {
 pub struct Sources(JoinSet<()>);
 
 impl Sources {
-    /// Follows them for ever. A panic in one is a panic here: without its task, a source's peers would look as if they
-    /// never changed.
+    /// Follows them for ever. A panic in a task becomes a panic here: without its task, a source's peers would look as if they never
+    /// changed.
     pub async fn follow(mut self) -> Infallible {
         while let Some(ended) = self.0.join_next().await {
             if let Err(Ok(panic)) = ended.map_err(JoinError::try_into_panic) {
@@ -97,8 +97,8 @@ impl Sources {
     }
 }
 
-/// This host, at the addresses of its web server: loopback of each family that it serves and the host has, or the one
-/// address.
+/// This host, at the addresses of its web server. If the server listens on all addresses, these are the loopback addresses of the families
+/// that the server and the host have. Otherwise it is the one address.
 fn itself(options: &Options) -> Vec<Peer> {
     let loopback: [IpAddr; 2] = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
     let addresses = match options.listen.ip().to_canonical() {
@@ -111,7 +111,7 @@ fn itself(options: &Options) -> Vec<Peer> {
     addresses.into_iter().map(|address| Peer::on(address, &options.node)).collect()
 }
 
-/// A refresh gave peers.
+/// Notes a refresh that gave peers.
 fn succeed(mesh: &Shared, source: &'static str, peers: Vec<Peer>) {
     let mut mesh = mesh.lock();
     mesh.update(source, peers, clock::now());
@@ -121,7 +121,7 @@ fn succeed(mesh: &Shared, source: &'static str, peers: Vec<Peer>) {
     tally.last_success = SystemTime::now().duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs());
 }
 
-/// A refresh failed; the peers stay. Says so on standard error when the problem is a new one.
+/// Notes a refresh that failed. The peers stay. A new problem is written to standard error.
 fn fail(mesh: &Shared, source: &'static str, problem: String) {
     let line = format!("peers from {source}: {problem}; the last known peers are kept");
     let is_new = {

@@ -1,8 +1,8 @@
-//! Finds the names of peers whose address only is known. In: the mesh. Out: names in the mesh.
+//! Finds the names of peers if only their address is known. In: the mesh. Out: names in the mesh.
 //!
-//! DNS gives only addresses. Every canary sends its node's name in a header of `/healthz`. A peer that is not a canary
-//! sends none, and is asked less and less often. Another pod may get an address later. So a peer is asked again when it
-//! answers after a failure, when it comes back, and about every ten minutes.
+//! DNS gives only addresses. Every canary sends its node's name in a header of `/healthz`. A peer that is not a canary sends none, and is
+//! asked less and less often. An address may later belong to another pod. So a peer is asked again when it answers after a failure, when it
+//! comes back, and about every ten minutes.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -39,7 +39,7 @@ struct Turn {
     wait: u64,
 }
 
-/// Asks for ever.
+/// Asks nameless peers for ever.
 pub async fn learn(port: u16, mesh: Shared) {
     let mut turns: HashMap<IpAddr, Turn> = HashMap::new();
     let mut round = Round { begun: clock::now() / SECOND, done: 0 };
@@ -74,7 +74,7 @@ struct Round {
 }
 
 impl Round {
-    /// The places whose turn it is: all of them in [`ROUND`] seconds, a few at a time.
+    /// The positions whose turn it is. All of them have a turn within [`ROUND`] seconds, a few at a time.
     fn next(&mut self, now: u64, places: usize) -> std::ops::Range<usize> {
         let until = (places as u64 * now.saturating_sub(self.begun) / ROUND) as usize;
         let next = self.done.min(places)..until.min(places);
@@ -124,7 +124,7 @@ async fn header(peer: SocketAddr) -> Option<String> {
     sane(answer.ok()?.headers().get(NODE_HEADER)?.to_str().ok()?)
 }
 
-/// A name, if it is valid in a label: a peer can send anything.
+/// A name, if it is valid in a label. It is checked because a peer can send anything.
 fn sane(name: &str) -> Option<String> {
     let fine = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:".contains(&byte);
     (!name.is_empty() && name.len() <= 253 && name.bytes().all(fine)).then(|| name.to_string())

@@ -1,8 +1,7 @@
 //! Recognises this canary's own addresses. In: a list of peers. Out: the peers that are not this canary.
 //!
-//! The kernel is asked for each list, since a host's addresses change: an address belongs to the host if a socket can be bound
-//! to it. If foreign addresses can be bound too (ip_nonlocal_bind), this says nothing, and only the addresses in the flags
-//! count as own.
+//! The kernel is asked for each list, since a host's addresses change. An address belongs to the host if a socket can be bound to it. If
+//! foreign addresses can be bound too (ip_nonlocal_bind), this proves nothing, and only the addresses in the flags count as own.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};

@@ -1,9 +1,9 @@
 //! Follows one kind of object of the API server for ever. In: a kind, labels, and a function that gives the data to keep of
 //! an object. Out: changes of the table of these data, and each failure.
 //!
-//! It lists all objects, and then watches from there. A watch that ends is continued where it ended; after 410 Gone all
-//! objects are listed again. The watcher of kube's runtime does the same, but reports nothing when a watch works again after
-//! a failure. So a recovered source looked failed until the next change, which may take hours in a quiet cluster.
+//! It lists all objects, and then watches from there. A watch that ends is continued where it ended. After 410 Gone, all objects are listed
+//! again. The watcher of kube's runtime does the same, but reports nothing when a watch works again after a failure. A source that had
+//! recovered then looked failed until the next change, which may take hours in a quiet cluster.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -22,8 +22,8 @@ const PAGE: u32 = 50;
 /// The server is asked to end a watch after this many seconds, with or without changes. The next watch uses the same
 /// connection.
 const TERM: u32 = 90;
-/// So a connection that is silent for longer is dead. (The bookmarks that a watch may bring are no sign of life: a server of
-/// version 1.34 sent none for a resource that nobody wrote to.)
+/// A connection that is silent for longer than this is dead, because the server ends each watch after [`TERM`]. (The bookmarks that a watch
+/// may bring are no sign of life: a server of version 1.34 sent none for a resource that nobody wrote to.)
 pub(super) const SILENCE: Duration = Duration::from_secs(100);
 /// The wait before the next attempt; it doubles after each attempt without a lasting watch.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
@@ -34,9 +34,9 @@ const HELD: Duration = Duration::from_secs(5);
 /// What happened.
 #[derive(Debug)]
 pub(super) enum Change<T> {
-    /// These are all, by name.
+    /// All objects, by name.
     All(HashMap<String, T>),
-    /// One came, changed, or went.
+    /// An object was added or changed. `None`: it was removed.
     One(String, Option<T>),
     /// The server accepted the watch: the known objects are up to date until it sends a change.
     Stands,

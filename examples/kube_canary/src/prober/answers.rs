@@ -9,7 +9,7 @@ use crate::mesh::Mesh;
 use crate::protocol::{Loss, Protocol};
 use crate::tallies::Refused;
 
-/// The data of a packet other than its bytes.
+/// What is known of a packet besides its bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
     /// Its arrival time, by the steady clock.
@@ -34,8 +34,8 @@ pub struct Asker {
 impl Asker {
     /// Marks an answer in the book of its peer.
     ///
-    /// Its arrival time, and not the time of reading, decides whether it came by its deadline. So a stop of this process
-    /// causes no loss.
+    /// The arrival time decides whether an answer came by its deadline, not the time at which it was read. So a stop of this process causes
+    /// no loss.
     pub fn settle(&self, mesh: &mut Mesh, probe: &Probe, arrival: &Arrival) -> Result<Answer, Refused> {
         let sent_at = self.check(mesh, probe, arrival)?;
         let rtt = arrival.at.saturating_sub(sent_at);

@@ -1,8 +1,8 @@
 //! One socket through which all peers of a family are probed. In: probes to send. Out: answers and errors, marked in the
 //! books of their peers.
 //!
-//! An answer does not wake this process: the kernel records its arrival time, so it is read at the next tick, together with
-//! other answers. This halves the number of wake-ups.
+//! An answer does not wake this process. The kernel records its arrival time, so it can be read at the next tick, together with other
+//! answers. This halves the number of wake-ups.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
@@ -25,7 +25,7 @@ use crate::tallies::Refused;
 const BATCH: usize = 64;
 /// The longest time from the stamp of a packet until it can be read.
 pub const SETTLED: u64 = 2_000_000;
-/// The attempts of a call, which may fail because of the network's answers to other probes.
+/// How often a call is tried, because it may return the network's answer to another probe.
 const TRIES: u32 = 3;
 
 enum Wire {
@@ -38,7 +38,7 @@ pub struct Channel {
     socket: Socket,
     wire: Wire,
     v6: bool,
-    /// All packets that came before that time were read.
+    /// All packets that came before this time were read.
     read_to: u64,
     /// When the latest probe was sent, as long as its answer may still come in time.
     asked_at: Option<u64>,
@@ -99,9 +99,9 @@ impl Channel {
             Wire::Icmp(way) => icmp::send(&self.socket, way, SocketAddr::new(to, 0), probe),
             Wire::Udp { port } => udp::send(&self.socket, SocketAddr::new(to, port), probe),
         };
-        // The next call, for whatever probe, returns the network's error for an earlier probe. Reading the error clears it;
-        // the queue of errors still says to which probe it belongs. If many probes are refused, another error may come
-        // between two calls. An error of every call means that there is no route.
+        // The next call returns the network's error for an earlier probe, whatever probe that call is for. Reading the error clears it. The
+        // queue of errors still says to which probe it belongs. If many probes are refused, another error may come between two calls. If
+        // every call has an error, there is no route.
         for _ in 0..TRIES {
             match once() {
                 Err(error) if network(&error) => {
@@ -188,7 +188,7 @@ impl Channel {
         Arrival { at, source: received.address.ip(), protocol: self.protocol(), hop_limit: received.hop_limit }
     }
 
-    /// Behaves like a kernel that does not give arrival times.
+    /// Makes the channel behave like a kernel that does not give arrival times.
     #[cfg(test)]
     pub fn without_stamps(&self) {
         socket::set(self.socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 0).unwrap();

@@ -60,7 +60,7 @@ impl Echo {
         u64::from(drops.wrapping_sub(std::mem::replace(&mut self.drops, drops)))
     }
 
-    /// The port that is answered on.
+    /// The port on which requests are answered.
     pub fn port(&self) -> u16 {
         self.socket.local_addr().map_or(0, |address| address.port())
     }
@@ -69,7 +69,7 @@ impl Echo {
     pub async fn answer(&mut self, shared: &Shared, receiver: &mut Receiver) -> io::Result<()> {
         self.socket.readable().await?;
         let mut counts = Counts::default();
-        // Through tokio, which must learn that there are no more packets.
+        // The read goes through tokio, which must learn that there are no more packets.
         let all = self.socket.try_io(Interest::READABLE, || {
             let more = take(self.socket.as_raw_fd(), &mut self.limit, &mut counts, receiver);
             if more { Ok(()) } else { Err(ErrorKind::WouldBlock.into()) }
@@ -104,7 +104,7 @@ impl Counts {
     }
 }
 
-/// Returns true if there may be more.
+/// Answers waiting requests, at most a batch. Returns true if there may be more.
 fn take(socket: RawFd, limit: &mut Limit, counts: &mut Counts, receiver: &mut Receiver) -> bool {
     for _ in 0..BATCH {
         let received = match receiver.receive(socket, false) {
@@ -136,7 +136,7 @@ struct Limit {
 
 impl Limit {
     fn take(&mut self, now: u64) -> bool {
-        // From one: before the first call no second has begun.
+        // Seconds begin with 1, because 0 means that no second has begun.
         let second = now / SECOND + 1;
         if second != self.second {
             *self = Limit { second, left: MOST_A_SECOND };
@@ -155,10 +155,10 @@ fn open(address: SocketAddr) -> io::Result<Socket> {
     socket.set_nonblocking(true)?;
     let fd = socket.as_raw_fd();
     socket::receive_buffer(fd);
-    // The receive times of this socket are not read. The kernel takes receive times once any socket of the host requests
-    // them, and needs a moment to begin. This socket lives as long as the canary, while those of HTTP come and go.
+    // The receive times of this socket are not read. They are requested because the kernel takes receive times once any socket of the host
+    // requests them, and needs a moment to begin. This socket lives as long as the canary, while those of HTTP come and go.
     socket::receive_times(fd);
-    // A host has many addresses, and the other canary accepts an answer only from the address that it probed.
+    // A host has many addresses, and the other canary accepts an answer only from the address that it has probed.
     if address.is_ipv6() {
         socket.set_only_v6(false)?;
         socket::set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1_i32)?;

@@ -1,7 +1,7 @@
 //! HTTP GET as a probe. In: an address. Out: the time from SYN to a successful answer, and to the connection.
 //!
-//! The answer is its head, and the part of the body that was read together with it. Its time is that of the latest of
-//! these bytes. The time of this process between the connection and the request is not part of it.
+//! The answer is its head, and the part of the body that was read together with it. Its time is the arrival of the last of these bytes. The
+//! time that this process spends between the connection and the request is not included.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,13 +15,13 @@ use hyper_util::rt::TokioIo;
 use super::tcp::{self, Took};
 use super::wire::{Exchange, Wire};
 
-/// The path that canaries answer on.
+/// The path on which canaries answer.
 const PATH: &str = "/healthz";
 const AGENT: &str = concat!("kube_canary/", env!("CARGO_PKG_VERSION"));
-/// The longest head of an answer that is read: hyper's smallest limit.
+/// The longest head of an answer that is read. hyper accepts no lower limit.
 const MOST_READ: usize = 8192;
 
-/// One probe on a new connection. Returns how long it took. The body is not read.
+/// Sends one probe on a new connection. Returns how long it took. The body is not read.
 pub async fn probe(to: SocketAddr) -> io::Result<Took> {
     let (stream, connected) = tcp::connect(to).await?;
     let exchange = Exchange::default();

@@ -11,7 +11,7 @@ use socket2::{Domain, Protocol as Number, Socket, Type};
 use super::packet::{self, Probe};
 use super::socket;
 
-/// How echo requests leave.
+/// How echo requests are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// The kernel fills in identifier and checksum, and gives us our own replies only.
@@ -46,7 +46,7 @@ pub fn send(socket: &Socket, way: Way, to: SocketAddr, probe: &Probe) -> io::Res
     socket.send_to(&packet::echo_request(to.is_ipv6(), identifier, probe), &to.into()).map(drop)
 }
 
-/// The probe in a received packet; with `quoted`, in the packet that an error quotes, which has no IP header.
+/// The probe in a received packet. With `quoted`, it is the probe in the packet that an error quotes, which has no IP header.
 pub fn read(v6: bool, way: Way, bytes: &[u8], quoted: bool) -> Option<Probe> {
     let bytes = if way != Way::Datagram && !v6 && !quoted { packet::after_ipv4(bytes)? } else { bytes };
     let (identifier, probe) = packet::echo(v6, bytes)?;

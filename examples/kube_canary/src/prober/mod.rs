@@ -1,7 +1,7 @@
 //! The prober. In: the peers of the mesh, every interval. Out: replies and losses, in the peers' books.
 //!
-//! One task for all peers: it sleeps until the next probe is due, reads the answers, marks overdue probes as lost, and
-//! sends. Each probe that needs a connection gets a short task.
+//! One task serves all peers. It sleeps until the next probe is due, reads the answers, marks overdue probes as lost, and sends. Each probe
+//! that needs a connection has a short task of its own.
 
 pub mod answers;
 mod channel;
@@ -42,7 +42,7 @@ use timer::Timer;
 /// The interval at which drops are counted and old peers removed. This is done with the first probe after it, or after
 /// half of the interval more.
 const HOUSEKEEPING: u64 = 1_000_000_000;
-/// After so many peers have gone, the memory of their books is given back: about a quarter of a megabyte.
+/// After this many peers have gone, the memory of their books is given back: about a quarter of a megabyte.
 const MANY: usize = 200;
 
 /// A probe in flight, and its deadline.
@@ -80,8 +80,7 @@ impl Prober {
     /// Opens the sockets. Must be called within a tokio runtime.
     ///
     /// # Errors
-    /// Where ICMP was asked for and is not permitted, where the port of UDP echo is taken, or where the timeout is longer
-    /// than eight intervals.
+    /// If ICMP was requested and is not permitted, if the port of UDP echo is taken, or if the timeout is longer than eight intervals.
     pub fn open(options: &Options, shared: Shared) -> Result<Self> {
         if options.timeout > options.interval * MOST_INTERVALS || options.timeout.is_zero() {
             return Err(Error::Input(format!(
@@ -265,7 +264,7 @@ impl Prober {
         let now = clock::now();
         let sequence = book.send(now);
         let Some(channel) = self.channels.iter_mut().find(|channel| channel.carries(protocol, address)) else {
-            // This host has no such family.
+            // This host does not have the family of this address.
             book.lost(sequence, Loss::Send);
             return;
         };
@@ -284,7 +283,7 @@ impl Prober {
     }
 }
 
-/// Channels for both families; one is enough, since a host may lack the other.
+/// Opens channels for both families. One is enough, since a host may lack the other family.
 fn open_icmp(nonce: u64, channels: &mut Vec<Channel>) -> Result<()> {
     let v4 = Channel::icmp(false, nonce);
     let v6 = Channel::icmp(true, nonce);

@@ -12,7 +12,7 @@
 use crate::mesh::PeerId;
 use crate::protocol::Protocol;
 
-/// Bytes of a probe, the same for request and reply: an echo server that answers these cannot amplify anything.
+/// The length of a probe in bytes. A request and a reply have the same length, so an echo server cannot be used to amplify traffic.
 pub const LENGTH: usize = 32;
 /// Bytes of the ICMP header before it.
 pub const ICMP_HEADER: usize = 8;
@@ -31,11 +31,11 @@ pub enum Kind {
 /// A probe, or its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probe {
-    /// Which way it goes.
+    /// The direction of the packet.
     pub kind: Kind,
-    /// How it travels.
+    /// The protocol by which it travels.
     pub protocol: Protocol,
-    /// The random number of the process that asked.
+    /// The random number of the process that sent the probe.
     pub nonce: u64,
     /// The peer that was probed.
     pub id: PeerId,
@@ -80,7 +80,7 @@ fn word(bytes: &[u8; LENGTH], at: usize) -> u32 {
 
 /// An ICMP echo request (`v6`: ICMPv6) around a probe.
 ///
-/// The checksum is that of ICMP; for datagram sockets and for ICMPv6 the kernel puts identifier and checksum in itself.
+/// The checksum is that of ICMP. For datagram sockets and for ICMPv6, the kernel itself fills in identifier and checksum.
 pub fn echo_request(v6: bool, identifier: u16, probe: &Probe) -> [u8; ICMP_HEADER + LENGTH] {
     let mut bytes = [0; ICMP_HEADER + LENGTH];
     bytes[0] = if v6 { 128 } else { 8 };
@@ -104,7 +104,7 @@ pub fn echo(v6: bool, bytes: &[u8]) -> Option<(u16, Probe)> {
     ours.then_some((u16::from_be_bytes([header[4], header[5]]), probe))
 }
 
-/// The bytes after the IPv4 header, which raw sockets of this family also return.
+/// The bytes after the IPv4 header, which raw sockets of IPv4 return as well.
 pub fn after_ipv4(bytes: &[u8]) -> Option<&[u8]> {
     let first = *bytes.first()?;
     (first >> 4 == 4).then(|| bytes.get(usize::from(first & 15) * 4..))?

@@ -3,11 +3,11 @@
 //! An answer does not wake the prober. If the kernel records arrival times, answers can be read later, several at once.
 //! Without arrival times, the wait until the read would be measured as the network's time.
 
-/// If no other probe comes first, answers are read this long after a probe, then after twice this time, and so on. The
-/// kernel has recorded their arrival times, and waking for each would double the cost of few peers.
+/// If no other probe comes first, answers are read this long after a probe, then after twice this time, and so on. The kernel has recorded
+/// their arrival times. A wake-up for each answer would double the cost if there are few peers.
 pub const FIRST: u64 = 400_000_000;
-/// The same if the kernel does not record arrival times, or has not yet been seen to do so. Then a measured round trip is at
-/// most twice the real one plus this time.
+/// The same if the kernel does not record arrival times, or has not yet shown that it does. Then a measured round trip is at most twice the
+/// real one plus this time.
 const FIRST_UNSTAMPED: u64 = 250_000;
 /// Without arrival times answers are also read this long before a deadline. Otherwise an answer that came after half of the
 /// timeout would be read too late.
@@ -33,13 +33,13 @@ impl Reads {
         self.at
     }
 
-    /// A probe went out at `now`. `stamped` is whether the kernel says when answers came, `deadline` that of the oldest probe.
+    /// Notes a probe that was sent at `now`. `stamped`: whether the kernel records arrival times. `deadline`: that of the oldest probe.
     pub fn sent(&mut self, now: u64, stamped: bool, deadline: Option<u64>) {
         self.gap = if stamped { FIRST } else { FIRST_UNSTAMPED };
         self.set(now, stamped, deadline);
     }
 
-    /// Answers were read at `now`.
+    /// Notes that answers were read at `now`.
     pub fn done(&mut self, now: u64, stamped: bool, deadline: Option<u64>) {
         self.gap = (self.gap * 2).min(LONGEST);
         self.set(now, stamped, deadline);

@@ -1,5 +1,5 @@
-//! recvmsg with its control messages. In: a socket. Out: one packet at a time in a buffer that is made once: its source,
-//! the kernel's receive time, its hop limit, where it was sent to, or the error that the network answered.
+//! recvmsg with its control messages. In: a socket. Out: one packet at a time, in a buffer that is reused: its source, the kernel's receive
+//! time, its hop limit, its destination, or the error that the network answered.
 
 use std::io;
 use std::mem::{self, MaybeUninit};
@@ -8,10 +8,10 @@ use std::os::fd::RawFd;
 
 use libc::{c_int, c_void};
 
-/// The longest packet that can be ours is an IPv4 header with options, an ICMP header and a probe. A longer packet is
-/// cut, and therefore refused.
+/// The longest packet that can be ours is an IPv4 header with options, an ICMP header and a probe. A longer packet is cut, and then
+/// refused.
 const BUFFER: usize = 128;
-/// 64-bit words for control messages: receive time, hop limit, destination and an error come to 160 bytes.
+/// The 64-bit words for control messages. Receive time, hop limit, destination and an error need 160 bytes.
 pub const CONTROL: usize = 32;
 
 /// One packet or one error from the kernel.
@@ -27,9 +27,9 @@ pub struct Received {
     pub wall: Option<u64>,
     /// The number of hops that it had left.
     pub hop_limit: Option<u8>,
-    /// The own address to which it was sent.
+    /// The address of this host to which it was sent.
     pub destination: Option<Pktinfo>,
-    /// Whether the error came from the network. The send call has already returned the errors of this host itself.
+    /// Whether the error came from the network. The send call has already returned errors of this host itself.
     pub from_network: bool,
 }
 
@@ -123,7 +123,7 @@ fn read_control(message: &libc::msghdr, received: &mut Received) {
             (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
                 received.destination = data(next, &header).map(Pktinfo::V4).or(received.destination);
             }
-            // A socket of both families receives both forms for IPv4, but accepts only this one for sending.
+            // A socket of both families receives both forms for IPv4, but for sending it accepts only this one.
             (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => received.destination = data(next, &header).map(Pktinfo::V6),
             (libc::IPPROTO_IP, libc::IP_RECVERR) | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR) => {
                 let error = data::<libc::sock_extended_err>(next, &header);

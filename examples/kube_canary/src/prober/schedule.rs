@@ -1,10 +1,9 @@
 //! The schedule of probes. In: the peers, the interval, a seed and the time. Out: the peers that are due.
 //!
-//! Pure. Each pair of peer and protocol has its own place on a grid of intervals. The places follow the golden ratio,
-//! which spreads any number of them evenly even if peers come and go. A probe is due up to a tenth of the interval before
-//! or after its place, by a seed of this process. It is sent up to another tenth sooner, together with others that are
-//! due. So canaries that start at the same time do not probe in step, and a regular event on the node does not always meet
-//! the same peer.
+//! Nothing here reads a clock. Each pair of peer and protocol has its own place on a grid of intervals. The places follow the golden ratio,
+//! which spreads any number of them evenly even if peers come and go. A seed of this process moves each probe by up to a tenth of the
+//! interval before or after its place. A probe may be sent up to another tenth sooner, together with others that are due. So canaries that
+//! start at the same time do not probe in step, and a regular event on the node does not always meet the same peer.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -23,7 +22,8 @@ const TOGETHER: u64 = 4;
 /// tenth of the interval anyway. With both, a probe is sent between 20 % of an interval before its place and 10 % after
 /// it.
 const MOST_EARLY: u64 = 10;
-/// With a thousand peers this is ten packets at a time, which no queue drops, and a hundred wake-ups a second.
+/// A probe is early by at least the interval divided by this. With a thousand peers these are ten packets at a time, which no queue drops,
+/// and a hundred wake-ups a second.
 const LEAST_EARLY: u64 = 100;
 /// A timer is not exact below this, in nanoseconds. If the interval is short, half the interval is used instead:
 /// otherwise a probe and the next one to the same peer would be sent together.
@@ -39,7 +39,7 @@ pub struct Schedule {
     seed: u64,
     rng: Rng,
     heap: BinaryHeap<Due>,
-    /// By slot: the generation that is in the heap, plus one.
+    /// For each slot, the generation in the heap, plus one.
     known: Vec<u64>,
 }
 
@@ -50,7 +50,7 @@ impl Schedule {
         Schedule { interval, protocols, seed, rng: Rng::new(seed), heap: BinaryHeap::new(), known: Vec::new() }
     }
 
-    /// Only these peers are probed from now on. A known peer keeps its place.
+    /// Replaces the peers to probe. A known peer keeps its place.
     pub fn update(&mut self, peers: impl Iterator<Item = PeerId>, now: u64) {
         let mut wanted: Vec<u64> = Vec::with_capacity(self.known.len());
         for id in peers {
@@ -71,13 +71,14 @@ impl Schedule {
                 }
             }
         }
-        // A table that grows has up to twice the room that it needs.
+        // A table that grew has up to twice the room that it needs.
         self.heap.shrink_to(2 * self.heap.len());
         wanted.shrink_to(2 * wanted.len());
         self.known = wanted;
     }
 
-    /// How early a probe may be sent, together with others: the mean time of some probes, by their number in an interval.
+    /// How early a probe may be sent, together with others: the mean time of [`TOGETHER`] probes, given the number of probes in an
+    /// interval.
     pub fn early(&self) -> u64 {
         let together = self.interval * TOGETHER / (self.heap.len() as u64).max(1);
         together.clamp(self.interval / LEAST_EARLY, self.interval / MOST_EARLY).max(GRAIN.min(self.interval / 2))
@@ -104,8 +105,7 @@ impl Schedule {
         while self.heap.peek().is_some_and(|Reverse((at, .., protocol))| *at <= due(*protocol)) {
             let Reverse((at, slot, generation, protocol)) = self.heap.pop()?;
             let overdue = at + tolerable < now;
-            // From half an interval after the place of this probe, the next place is the next one of the grid, whatever
-            // the jitter is.
+            // From half an interval after this probe's place, the next place is always the next one on the grid, whatever the jitter is.
             self.push(if overdue { now } else { at + self.interval / 2 - self.jitter() }, slot, generation, protocol);
             if !overdue {
                 return Some((PeerId { slot, generation }, protocol));
@@ -118,7 +118,7 @@ impl Schedule {
         self.interval / 10
     }
 
-    /// Puts a pair at its first time that is after `now`.
+    /// Adds a pair at its first time after `now`.
     fn push(&mut self, now: u64, slot: u32, generation: u32, protocol: Protocol) {
         let place = u64::from(slot) * Protocol::ALL.len() as u64 + protocol as u64;
         let share = self.seed.wrapping_add(place.wrapping_mul(GOLDEN));

@@ -10,11 +10,11 @@ use socket2::Socket;
 
 /// Bytes that may wait in a socket: some 5,000 replies by the kernel's count. Only waiting packets use memory.
 const RECEIVE_BUFFER: c_int = 4 << 20;
-/// `linux/sock_diag.h`: the place of the count of dropped packets in what `SO_MEMINFO` gives.
+/// `linux/sock_diag.h`: the index of the count of dropped packets in the answer to `SO_MEMINFO`.
 const MEMINFO_DROPS: usize = 8;
 const MEMINFO_WORDS: usize = 9;
 const SO_MEMINFO: c_int = 55;
-/// `linux/icmp.h` and `linux/icmpv6.h`, which the libc crate has not.
+/// From `linux/icmp.h` and `linux/icmpv6.h`. The libc crate does not have these.
 const SOL_RAW: c_int = 255;
 const ICMP_FILTER: c_int = 1;
 const ICMP6_FILTER: c_int = 1;
@@ -28,7 +28,7 @@ pub fn set<T: Copy>(socket: RawFd, level: c_int, name: c_int, value: T) -> io::R
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Non-blocking, with a large buffer, kernel receive times, hop limits and a queue of errors.
+/// Makes the socket non-blocking, with a large buffer, kernel receive times, hop limits and a queue of errors.
 ///
 /// The options help if the kernel has them, and are not needed otherwise. So their errors are ignored.
 pub fn prepare(socket: &Socket, v6: bool) -> io::Result<()> {
@@ -51,7 +51,7 @@ pub fn receive_times(socket: RawFd) {
     let _ = set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1_i32);
 }
 
-/// Asks for a large receive buffer; past `net.core.rmem_max` only with CAP_NET_ADMIN.
+/// Asks for a large receive buffer. Only with CAP_NET_ADMIN may it exceed `net.core.rmem_max`.
 pub fn receive_buffer(socket: RawFd) {
     if set(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, RECEIVE_BUFFER).is_err() {
         let _ = set(socket, libc::SOL_SOCKET, libc::SO_RCVBUF, RECEIVE_BUFFER);
@@ -68,7 +68,7 @@ pub fn only_own_replies(socket: &Socket, v6: bool, identifier: u16) -> io::Resul
     } else {
         set(socket.as_raw_fd(), SOL_RAW, ICMP_FILTER, !1_u32)?;
     }
-    // Classic BPF: the identifier is two bytes at 4 of the ICMP header, which for IPv4 is after a header of any length.
+    // Classic BPF: the identifier is the two bytes at offset 4 of the ICMP header. For IPv4, an IP header of any length comes before that.
     let statement = |code, jt, jf, k| socket2::SockFilter::new(code, jt, jf, k);
     // ldx #0, or ldx 4 * ([0] & 15)
     let header = statement(if v6 { 0x01 } else { 0xb1 }, 0, 0, 0);

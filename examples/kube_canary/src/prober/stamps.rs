@@ -1,11 +1,11 @@
 //! The arrival time of a packet. In: the kernel's receive time, by the wall clock. Out: the same instant by the steady
 //! clock.
 //!
-//! The kernel stamps a packet when it arrives, so that other work or a stop of this process is not measured as latency.
-//! Probes keep the send time by the steady clock. The difference of the two clocks is read again with every batch of packets,
-//! so a wall clock that is slewed, or that steps between send and receipt, does no harm. A step between the receipt and the
-//! reading is a jump of the difference. Some packets of this batch came before the step, and some after it. For each packet
-//! the old or the new difference is used: the one that puts its arrival between the last reading and this one.
+//! The kernel stamps a packet when it arrives, so that other work or a stop of this process is not measured as latency. Probes keep their
+//! send time by the steady clock. The difference of the two clocks is read again with every batch of packets. So it does no harm if the
+//! wall clock is slewed, or steps between send and receipt. A step between the receipt and the reading changes the difference: some packets
+//! of this batch came before the step, and some after it. For each packet, the old or the new difference is used, whichever puts its
+//! arrival between the last reading and this one.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -15,7 +15,7 @@ use crate::clock;
 /// no clock is slewed faster.
 const TOLERABLE_NS: u64 = 1_000_000;
 
-/// The two clocks are nearly always read at most this many nanoseconds apart.
+/// The two clocks are nearly always read within this many nanoseconds of each other.
 pub const EXACT: u64 = 10_000;
 
 /// Both clocks at one moment: the steady one and the wall clock.
@@ -72,14 +72,14 @@ impl Stamps {
     /// now.
     pub fn steady(&self, wall: Option<u64>) -> u64 {
         let (Some(wall), Some((_, difference))) = (wall, self.last) else { return clock::now() };
-        // A packet may come between the reading and the receipt; a much later stamp is not valid.
+        // A packet may come between the reading and its receipt. But a much later stamp is not valid.
         let latest = self.now + TOLERABLE_NS * 100;
         let (earliest, before) = match self.unstepped {
             Some((then, before)) => (then.saturating_sub(TOLERABLE_NS), Some(before)),
             None => (0, None),
         };
         let readings = [Some(difference), before].into_iter().flatten().map(|by| wall.wrapping_sub(by as u64));
-        // Both may fit if the step is shorter than the time between the readings. The earlier one is used, so that no
+        // Both differences may fit if the step is shorter than the time between the readings. Then the earlier time is used, so that no
         // latency is invented.
         readings.filter(|at| (earliest..=latest).contains(at)).min().unwrap_or_else(clock::now)
     }

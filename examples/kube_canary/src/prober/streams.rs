@@ -19,7 +19,7 @@ use crate::protocol::Protocol;
 /// The maximum number of connections at a time. With an interval and a timeout of one second, this many peers may be
 /// dead before a probe is skipped. A connection costs some 2 KiB while it lasts.
 const AT_ONCE: usize = 128;
-/// If a timer is late by this much, the process was stopped.
+/// If a timer is late by at least this much, the process was stopped.
 const STOPPED: Duration = Duration::from_millis(250);
 
 /// Starts connections.
@@ -31,7 +31,7 @@ pub struct Streams {
 }
 
 impl Streams {
-    /// Connections to that port of each peer.
+    /// Starts connections to this port of each peer.
     pub fn new(shared: Shared, port: u16, timeout: Duration) -> Self {
         Streams { permits: Arc::new(Semaphore::new(AT_ONCE)), shared, port, timeout }
     }
@@ -66,8 +66,8 @@ impl Streams {
     }
 }
 
-/// The outcome by the deadline. If the process was stopped past the deadline, the probe gets the whole time again, and
-/// the stop is not part of its time.
+/// The outcome by the deadline. If the process was stopped past the deadline, the probe gets the whole time again, and its measured time
+/// does not include the stop.
 async fn within(limit: Duration, probe: impl Future<Output = io::Result<Took>>) -> io::Result<Took> {
     tokio::pin!(probe);
     let deadline = Instant::now() + limit;

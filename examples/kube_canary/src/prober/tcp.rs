@@ -16,10 +16,9 @@ use super::socket;
 pub struct Took {
     /// From SYN to established.
     pub connect: Duration,
-    /// From SYN to the answer; for TCP the same.
+    /// From SYN to the answer. For TCP it is the same as `connect`.
     pub whole: Duration,
-    /// Whether a part of the time ends when this process looked, because the kernel gave no time: it may contain a
-    /// stop.
+    /// Whether a part of the time was measured by this process, because the kernel gave no time. Then it may include a stop.
     pub looked: bool,
 }
 
@@ -46,7 +45,7 @@ fn begin(to: SocketAddr) -> io::Result<Socket> {
     socket.set_nonblocking(true)?;
     match socket.connect(&to.into()) {
         Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => Ok(socket),
-        // Not reported as an error of the network: no packet of this probe was ever in it.
+        // This is not an error of the network, because no packet of this probe was ever in it.
         Err(error) if matches!(error.kind(), ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable) => {
             Err(io::Error::other(format!("no route: {error}")))
         }
@@ -54,9 +53,8 @@ fn begin(to: SocketAddr) -> io::Result<Socket> {
     }
 }
 
-/// The time from SYN to its answer by the kernel's clock, before anything else was sent. It does not contain other work or a
-/// stop of this process. If a SYN was sent twice, the kernel measures only the second, which would hide the first, so `None`
-/// is returned.
+/// The time from SYN to its answer by the kernel's clock, before anything else was sent. It does not include other work or a stop of this
+/// process. If a SYN was sent twice, the kernel measures only the second, which would hide the first. Then this returns `None`.
 fn handshake(info: &libc::tcp_info) -> Option<Duration> {
     (info.tcpi_rtt > 0 && info.tcpi_total_retrans == 0).then(|| Duration::from_micros(info.tcpi_rtt.into()))
 }

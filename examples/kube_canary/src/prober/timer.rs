@@ -17,12 +17,12 @@ pub struct Timer(AsyncFd<OwnedFd>);
 impl Timer {
     /// A timer that is not set. Must be called within a tokio runtime.
     pub fn new() -> io::Result<Self> {
-        // SAFETY: takes no pointer.
+        // SAFETY: the call takes no pointer.
         let fd = unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_NONBLOCK | libc::TFD_CLOEXEC) };
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the call above made it, and nobody else has it.
+        // SAFETY: the call above made the descriptor, and nothing else owns it.
         let owned = unsafe { OwnedFd::from_raw_fd(fd) };
         // SAFETY: an owned descriptor stays the same, and open, for as long as it lives.
         let registered = unsafe { AsyncFd::register_with_interest(owned, Interest::READABLE) };

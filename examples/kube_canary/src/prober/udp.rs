@@ -9,7 +9,7 @@ use socket2::{Domain, Protocol as Number, Socket, Type};
 use super::packet::{Kind, Probe};
 use super::socket;
 
-/// A socket for UDP echo, on a port that the kernel chooses: to forge an answer one must guess the port as well.
+/// A socket for UDP echo, on a port that the kernel chooses. Whoever forges an answer must guess the port as well.
 pub fn open(v6: bool) -> io::Result<Socket> {
     let domain = if v6 { Domain::IPV6 } else { Domain::IPV4 };
     let socket = Socket::new(domain, Type::DGRAM, Some(Number::UDP))?;
@@ -27,7 +27,7 @@ pub fn send(socket: &Socket, to: SocketAddr, probe: &Probe) -> io::Result<()> {
     socket.send_to(&probe.write(), &to.into()).map(drop)
 }
 
-/// The probe in a received packet; with `quoted`, in the packet that an error quotes.
+/// The probe in a received packet. With `quoted`, it is the probe in the packet that an error quotes.
 pub fn read(bytes: &[u8], quoted: bool) -> Option<Probe> {
     let wanted = if quoted { Kind::Request } else { Kind::Reply };
     Probe::read(bytes).filter(|probe| probe.kind == wanted)

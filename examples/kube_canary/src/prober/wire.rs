@@ -17,7 +17,7 @@ use tokio::net::TcpStream;
 use super::{receive, socket, stamps};
 use crate::clock;
 
-/// When the request was sent and the latest bytes of the answer came, by the steady clock; 0 is not yet.
+/// When the request was sent, and when the last bytes of the answer came, by the steady clock. 0 means not yet.
 #[derive(Debug, Default)]
 pub struct Exchange {
     asked: AtomicU64,
@@ -37,14 +37,14 @@ impl Exchange {
         self.looked.load(Ordering::Relaxed)
     }
 
-    /// The first byte of the request leaves now.
+    /// Notes that the first byte of the request leaves now.
     fn ask(&self) {
         let _ = self.asked.compare_exchange(0, clock::now(), Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// Notes that bytes were read which arrived at `wall`, by the wall clock. If the wall clock was set in the meantime
-    /// by more than the answer took, `wall` is before the request or in the future. Then the time of reading counts. A
-    /// smaller step looks like a faster or slower answer, and stays in the time.
+    /// Notes that bytes were read that arrived at `wall`, by the wall clock. The wall clock may have been set meanwhile by more than the
+    /// answer took. Then `wall` is before the request or in the future, and the time of reading is used. A smaller step makes the answer
+    /// look faster or slower, and is not corrected.
     fn answer(&self, wall: Option<u64>) {
         let (now, read) = stamps::both();
         let waited = wall.and_then(|wall| read.checked_sub(wall));
@@ -65,7 +65,7 @@ pub struct Wire<'a> {
 }
 
 impl<'a> Wire<'a> {
-    /// Around that socket.
+    /// A wire around this socket.
     pub fn new(stream: TcpStream, exchange: &'a Exchange) -> Self {
         socket::receive_times(stream.as_raw_fd());
         Wire { stream, exchange }

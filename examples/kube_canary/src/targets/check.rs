@@ -23,7 +23,7 @@ const MOST_TRIED: usize = 3;
 
 type Wrong = (Outcome, String);
 
-/// Checks it. For HTTP every status below 500 is an answer: a target that asks for a login is working.
+/// Checks a target. For HTTP every status below 500 is an answer: a target that asks for a login is working.
 pub(super) async fn check(target: &Target, resolver: &Result<Resolver, String>) -> Result<(), Wrong> {
     match &target.ask {
         Ask::Dns(name) => resolve(name, resolver).await.map(drop),

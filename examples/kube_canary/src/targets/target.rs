@@ -12,11 +12,11 @@ pub struct Target {
 /// How it is checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Ask {
-    /// For its addresses.
+    /// Its addresses are resolved.
     Dns(String),
-    /// For a connection.
+    /// A connection is opened.
     Tcp(Place),
-    /// For a page.
+    /// A page is requested.
     Http { place: Place, path: String, tls: bool },
 }
 
@@ -30,10 +30,10 @@ pub(super) struct Place {
 const WANTED: &str = "wanted dns:NAME, tcp:HOST:PORT, http://HOST[:PORT]/PATH or https://HOST[:PORT]/PATH";
 
 impl Target {
-    /// Reads `dns:NAME`, `tcp:HOST:PORT`, `http://HOST[:PORT]/PATH` or `https://...`.
+    /// Parses `dns:NAME`, `tcp:HOST:PORT`, `http://HOST[:PORT]/PATH` or `https://...`.
     ///
     /// # Errors
-    /// What was wanted in its place.
+    /// The form that was wanted instead.
     pub fn parse(text: &str) -> Result<Target, String> {
         let wrong = |what: &str| format!("{WANTED}; {what} in `{text}`");
         let ask = if let Some(name) = text.strip_prefix("dns:") {

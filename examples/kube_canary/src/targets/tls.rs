@@ -16,16 +16,16 @@ use tokio_rustls::client::TlsStream;
 
 use crate::error::causes;
 
-/// Both files are used if they exist.
+/// Each of these files is used if it exists.
 const AUTHORITIES: [&str; 2] =
     ["/var/run/secrets/kubernetes.io/serviceaccount/ca.crt", "/etc/ssl/certs/ca-certificates.crt"];
 
-/// Encrypts it.
+/// Encrypts the connection.
 pub(super) async fn over(stream: TcpStream, host: &str) -> Result<TlsStream<TcpStream>, String> {
     over_by(stream, host, &authorities()).await
 }
 
-/// `SSL_CERT_FILE` names another list, as for other programs.
+/// The files with certificates of authorities. `SSL_CERT_FILE` names another file instead, as for other programs.
 fn authorities() -> Vec<String> {
     match std::env::var("SSL_CERT_FILE") {
         Ok(file) => vec![file],

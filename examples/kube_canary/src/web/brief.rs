@@ -1,4 +1,4 @@
-//! One canary's row of the mesh. In: `/peers?brief` of that canary, or the own mesh. Out: a cell for each peer.
+//! One canary's row of the mesh. In: `/peers?brief` of that canary, or this canary's own mesh. Out: a cell for each peer.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -21,8 +21,8 @@ pub(super) struct Sight {
 }
 
 impl Sight {
-    /// From the books of all protocols; `None` if none has a decided probe. The network's protocols are judged by the slower one. A web
-    /// server may take its time: it counts only if no other protocol answers.
+    /// Made from the books of all protocols. `None` if none has a decided probe. Of the network's protocols, the slower one decides the
+    /// round trip. A web server may take its time, so HTTP counts only if no other protocol answers.
     pub(super) fn of(entry: &Entry) -> Option<Self> {
         let mut losses = [UNKNOWN; Protocol::ALL.len()];
         let mut medians = [None; Protocol::ALL.len()];
@@ -67,7 +67,7 @@ impl Sight {
         self.known().all(|(_, loss)| loss >= 1000)
     }
 
-    /// The protocols that lose so much or more, a bit each. None if all do: then it is not a matter of the protocol.
+    /// The protocols that lose at least this much, one bit each. None if all do, because then the protocol is not the cause.
     pub(super) fn protocols_from(&self, permille: u16) -> u8 {
         let bad = |(_, loss): &(Protocol, u16)| *loss >= permille;
         let bits = self.known().filter(bad).fold(0, |bits, (protocol, _)| bits | 1 << protocol as u8);
@@ -75,8 +75,8 @@ impl Sight {
     }
 }
 
-/// As the page reads it: the loss by the worst protocol in thousandths, the median in microseconds, and the names of the protocols that lose, if
-/// others lose nothing.
+/// In the form that the page reads: the loss by the worst protocol in thousandths, the median in microseconds, and the names of the
+/// protocols that lose, if others lose nothing.
 impl Serialize for Sight {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         (self.loss_permille(), self.p50_us, names(self.protocols_from(1))).serialize(serializer)
@@ -94,7 +94,7 @@ pub(super) fn names(protocols: u8) -> String {
     }
 }
 
-/// The losses as they are sent: in the order of the protocols, without those at the end that are not known.
+/// The losses in the form in which they are sent: in the order of the protocols, without unknown ones at the end.
 pub(super) fn sent(sight: &Sight) -> Vec<Option<u16>> {
     let mut losses: Vec<Option<u16>> =
         sight.losses.iter().map(|loss| Some(*loss).filter(|loss| *loss != UNKNOWN)).collect();
@@ -129,12 +129,12 @@ impl Brief<'_> {
             Sight { losses, p50_us: *p50_us }
         };
         let cells = self.peers.iter().map(move |one| (one.0, &*one.1, sight(one)));
-        // Nothing is decided yet.
+        // A cell without a loss has no decided probe yet.
         cells.filter(|(.., sight)| sight.known().next().is_some())
     }
 }
 
-/// The row of this canary itself, without asking over the network.
+/// The row of this canary itself, without a request over the network.
 pub(super) fn own(mesh: &Mesh) -> impl Iterator<Item = (IpAddr, &str, Sight)> {
     mesh.entries()
         .filter(|(_, entry)| entry.probed())

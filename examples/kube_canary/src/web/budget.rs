@@ -1,5 +1,5 @@
-//! The limit for the memory of all pages together. In: pages that grow. Out: whether a page may grow. Every byte counts from
-//! the first one on, so the limit also holds for pages that are written at the same time.
+//! The limit for the memory of all pages together. In: pages that grow. Out: whether a page may grow. Every byte of a page counts from its
+//! start, so the limit also holds for pages that are written at the same time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

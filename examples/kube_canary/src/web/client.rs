@@ -16,10 +16,10 @@ use crate::error::causes;
 /// The longest wait for a canary.
 const DEADLINE: Duration = Duration::from_secs(2);
 
-/// More than the cells of a thousand peers need.
+/// The most bytes of an answer. The cells of a thousand peers need fewer.
 const MOST_BYTES: usize = 256 * 1024;
 
-/// GETs `path` there. The error is a line for people.
+/// Requests `path` there. The error is a line for people.
 pub(super) async fn get(address: SocketAddr, path: &'static str) -> Result<Bytes, String> {
     match tokio::time::timeout(DEADLINE, exchange(address, path)).await {
         Ok(answer) => answer,
@@ -45,7 +45,7 @@ async fn exchange(address: SocketAddr, path: &'static str) -> Result<Bytes, Stri
         body.map(|body| body.to_bytes()).map_err(|error| causes(&*error))
     };
     tokio::pin!(answer, connection);
-    // The connection may end before its last answer is read; the answer must not be waited for after that.
+    // The connection may end before its last answer is read. After that, waiting for the answer would never end.
     tokio::select! {
         biased;
         answer = &mut answer => answer,

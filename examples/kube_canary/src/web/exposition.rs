@@ -1,5 +1,5 @@
-//! The formats of metrics. In: OpenMetrics, piece by piece, as prometheus-client writes it. Out: the same, Prometheus' older text
-//! format, or its messages, which the press takes.
+//! The formats of metrics. In: OpenMetrics, piece by piece, as prometheus-client writes it. Out: the same, or Prometheus' older text
+//! format, or its messages. The press receives them.
 //!
 //! The two text formats differ only in the lines that begin with `#`. The older format declares a counter under its whole name,
 //! with `_total`, and has neither units nor an end mark.
@@ -10,7 +10,7 @@ use super::press::Press;
 use super::protobuf::Family;
 use crate::native::Native;
 
-/// One of the two formats.
+/// A format of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
     /// Prometheus' text format 0.0.4.
@@ -38,12 +38,12 @@ impl Format {
 pub(super) struct Exposition<'a> {
     press: &'a mut Press,
     format: Format,
-    /// Between two lines.
+    /// Whether the next piece begins a line.
     fresh: bool,
-    /// Within a line that begins with `#`.
+    /// Whether the current line begins with `#`.
     comment: bool,
     line: String,
-    /// The help line, which comes before the type that decides its name.
+    /// The help line. It is written later, because the type that follows decides its name.
     help: String,
     /// The collected lines of a family, for messages.
     family: Family,
@@ -51,7 +51,7 @@ pub(super) struct Exposition<'a> {
 }
 
 impl<'a> Exposition<'a> {
-    /// Into that press.
+    /// Writes to this press.
     pub(super) fn new(press: &'a mut Press, format: Format) -> Self {
         let (line, help) = (String::with_capacity(256), String::with_capacity(256));
         let (family, message) = Default::default();

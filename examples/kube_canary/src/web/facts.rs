@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// Which build this is.
+/// Describes the build.
 #[derive(Clone, Debug, Serialize)]
 pub struct Facts {
     /// The version of the canary.
@@ -14,7 +14,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Of this build.
+    /// The facts of this build.
     pub fn of_this_build() -> Self {
         Facts {
             version: env!("CARGO_PKG_VERSION"),

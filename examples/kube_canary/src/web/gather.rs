@@ -18,13 +18,12 @@ use super::client;
 use super::verdict::{self, Edge, Health, Well};
 use crate::mesh::Shared;
 
-/// The most rows and columns of a picture, because more cannot be read. Of a larger mesh the nodes with most trouble
-/// are shown.
+/// The most rows and columns of a picture, because nobody can read more. In a larger mesh, the nodes with most trouble are shown.
 const MOST_SHOWN: usize = 200;
 /// The most canaries that are asked for their rows.
 const MOST_NODES: usize = 2000;
-/// Pairs that are stored while a picture is made. This is enough for all pairs if each asked node probes 32 others, as in the
-/// manifests. Of more pairs only those with trouble are stored, up to twice as many; the others are counted.
+/// How many pairs are stored while a picture is made. This is enough for all pairs if each asked node probes 32 others, as in the
+/// manifests. Beyond this number, only pairs with trouble are stored, up to twice as many. The others are counted.
 const MOST_EDGES: usize = MOST_NODES * 32;
 /// Canaries that are asked at the same time.
 const AT_ONCE: usize = 16;
@@ -36,9 +35,9 @@ const FRESH: Duration = Duration::from_secs(4);
 /// The picture: which node reaches which.
 #[derive(Debug, Serialize)]
 pub(super) struct Picture {
-    /// In the order of rows (the probing nodes) and of columns (the probed nodes).
+    /// The nodes, in the order of the rows (probing nodes) and columns (probed nodes).
     nodes: Vec<Node>,
-    /// Row by row; `None` if nothing is known.
+    /// The cells, row by row. `None` if nothing is known.
     cells: Vec<Option<Sight>>,
     /// The number of nodes that are not shown: in a large mesh, nodes without trouble.
     left_out: usize,
@@ -48,7 +47,7 @@ pub(super) struct Picture {
     told: usize,
     /// Canaries that did not answer, and the reasons; at most [`MOST_SILENT`] of them.
     silent: Vec<String>,
-    /// In words.
+    /// The state of the mesh, in words.
     verdict: Health,
 }
 
@@ -68,11 +67,11 @@ struct Node {
     address: Option<IpAddr>,
     zone: Box<str>,
     cordoned: bool,
-    /// This canary itself.
+    /// Whether it is this canary's own node.
     own: bool,
     /// Why its row is empty.
     problem: Option<String>,
-    /// Whether its row has only bad pairs: a missing pair is not stored, or is not probed.
+    /// Whether its row has only bad pairs. A pair that is missing is then good but not stored, or not probed.
     only_bad: bool,
 }
 
@@ -87,12 +86,12 @@ pub(super) struct Gatherer {
 }
 
 impl Gatherer {
-    /// For the canary on `node`; the others listen on `port`.
+    /// A gatherer for the canary on `node`. The others listen on `port`.
     pub(super) fn new(mesh: Shared, node: String, own_addresses: Vec<IpAddr>, port: u16) -> Self {
         Gatherer { mesh, node, own_addresses, port, latest: Mutex::new(None) }
     }
 
-    /// The picture. Requests that come while it is made wait for the same one.
+    /// The picture. Requests that come while it is being made wait for the same one.
     pub(super) async fn picture(self: &Arc<Self>) -> Arc<Picture> {
         let mut latest = self.latest.lock().await;
         if let Some(picture) = &*latest {
@@ -151,7 +150,7 @@ impl Gatherer {
                 }
             }
         };
-        // The rows that were read by then are shown.
+        // After the deadline, the rows that were read so far are shown.
         let _ = tokio::time::timeout(DEADLINE, all).await;
         Picture::of(nodes, edges, unasked)
     }
@@ -174,7 +173,7 @@ impl Gatherer {
                 });
             }
         }
-        // The own address is not always known, but the own name is.
+        // The own address is not always known, but the own node's name is.
         if !nodes.iter().any(|node| node.own) {
             match nodes.iter_mut().find(|node| node.name == self.node) {
                 Some(node) => node.own = true,
@@ -211,7 +210,7 @@ impl Picture {
         let told = nodes.len() - silent.len();
         let silent = silent.iter().take(MOST_SILENT).map(|(at, why)| format!("{}: {why}", names[*at])).collect();
         let verdict = verdict::verdict(&names, &edges, &well, more_bad);
-        // The shown nodes, by their new places.
+        // The nodes that are shown, by their new positions.
         let mut trouble: Vec<(u32, usize)> = (0..nodes.len()).map(|at| (0, at)).collect();
         for edge in edges.iter().filter(|edge| edge.is_bad()) {
             trouble[usize::from(edge.from)].0 += 1;
@@ -278,7 +277,7 @@ impl Edges {
     }
 }
 
-/// Where a peer's column is. Other canaries may know a peer by another of its addresses, and then by its name.
+/// Finds a peer's column. Other canaries may know a peer by another of its addresses. Then it is found by its name.
 struct Columns {
     by_address: HashMap<IpAddr, usize>,
     by_name: HashMap<String, usize>,

@@ -1,5 +1,5 @@
-//! This canary's data about its peers. In: the mesh. Out: JSON, at `/peers` for people and programs, at `/peers?brief` for
-//! other canaries.
+//! This canary's data about its peers. In: the mesh. Out: JSON: at `/peers` for people and programs, and at `/peers?brief` for other
+//! canaries.
 
 use std::io::Write;
 
@@ -13,15 +13,15 @@ use crate::book::Book;
 use crate::mesh::{Entry, Mesh};
 use crate::protocol::{Loss, Protocol};
 
-/// Who answers.
+/// The canary that answers.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Identity {
     /// The node that it runs on.
     pub(super) node: String,
-    /// Which build it is.
+    /// Its build.
     #[serde(flatten)]
     pub(super) facts: Facts,
-    /// From one probe of a peer to the next.
+    /// The time between two probes of a peer.
     pub(super) interval_seconds: f64,
 }
 
@@ -106,9 +106,9 @@ struct Shown {
     up: Option<bool>,
     /// The share of the latest decided probes, at most 64.
     recent_loss: Option<f64>,
-    /// Those probes, the latest last: `.` is answered, `x` is lost.
+    /// Those probes, the latest last: `.` means answered, and `x` means lost.
     recent: String,
-    /// Of the latest replies, at most 64.
+    /// The median of the latest replies, at most 64. So is the next one.
     p50_seconds: Option<f64>,
     p99_seconds: Option<f64>,
     last_rtt_seconds: Option<f64>,
@@ -157,7 +157,7 @@ impl Shown {
     }
 }
 
-/// Writes `/peers`. `ready` says why this canary is not ready, where it is not.
+/// Writes `/peers`. `ready` has the reason if this canary is not ready.
 pub(super) fn peers(
     out: impl Write,
     mesh: &Mesh,

@@ -18,7 +18,7 @@ use crate::protocol::Protocol;
 pub(super) struct Labels {
     text: String,
     ends: Vec<u32>,
-    /// By the index of a peer in [`shown`]: whether it has series, and whether with its address.
+    /// For each peer by its index in [`shown`]: whether it has series, and whether they have its address.
     told: Vec<Told>,
     /// The indices, sorted by name.
     by_name: Vec<u32>,
@@ -34,7 +34,7 @@ enum Told {
 }
 
 impl Labels {
-    /// With an address in each label, or only if it is needed.
+    /// `with_addresses`: whether each label has the address, and not only where it is needed.
     pub(super) fn new(with_addresses: bool) -> Self {
         Labels { with_addresses, ..Labels::default() }
     }
@@ -47,7 +47,7 @@ impl Labels {
         let told = std::mem::take(&mut self.told);
         for (entry, told, protocol, _) in books(mesh, &told) {
             self.text.push('{');
-            // Until its node is known, a peer's label is its address, so that an alert can name it.
+            // While its node is not known, a peer's label is its address, so that an alert can name it.
             match &*entry.peer.node {
                 "" => drop(write!(self.text, "peer_node=\"{}\",", entry.peer.address)),
                 node => self.label("peer_node", node),
@@ -63,7 +63,7 @@ impl Labels {
             self.ends.push(self.text.len() as u32);
         }
         self.told = told;
-        // After a larger mesh the buffers are as small again as they would have grown for this one.
+        // After a larger mesh, the buffers shrink to the size to which they would have grown for this mesh.
         self.text.shrink_to(2 * self.text.len());
         self.ends.shrink_to(2 * self.ends.len());
         self.told.shrink_to(2 * self.told.len());
@@ -87,7 +87,7 @@ impl Labels {
         self.by_name.sort_unstable_by(|one, other| key(*one).cmp(&key(*other)));
         for same in self.by_name.chunk_by(|one, other| key(*one) == key(*other)).filter(|same| same.len() > 1) {
             let here = same.iter().filter(|place| peers[**place as usize].gone_since.is_none()).count();
-            // If all are gone, the last one that went has the series.
+            // If all have gone, the series belong to the one that went last.
             let last = same
                 .iter()
                 .max_by_key(|place| (peers[**place as usize].gone_since, peers[**place as usize].peer.address));

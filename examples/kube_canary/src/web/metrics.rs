@@ -1,5 +1,5 @@
-//! The canary's metrics about itself. In: the mesh, read anew at each scrape. Out: series, through an encoder of
-//! prometheus-client. Those of its peers are in [`super::series`].
+//! The canary's metrics about itself. In: the mesh, which is read again at each scrape. Out: series, through an encoder of
+//! prometheus-client. The series of its peers are in [`super::series`].
 
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -25,10 +25,10 @@ pub(super) struct MeshCollector {
 }
 
 impl MeshCollector {
-    /// Of that mesh, on that node.
+    /// The collector of this mesh, on this node.
     pub(super) fn new(mesh: Shared, facts: Facts, node: &str) -> Self {
         let started = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_millis() as f64 / 1e3);
-        // 48 bits: a sample is a floating-point number, which has more than that exactly.
+        // 48 bits, because a sample is a floating-point number, which has such numbers exactly.
         MeshCollector { mesh, facts, order: place(node.as_bytes()) >> 16, started }
     }
 

@@ -1,9 +1,8 @@
 //! The web server. In: the mesh, and requests of Prometheus, of Kubernetes, of other canaries and of people. Out: metrics,
 //! health, JSON and a page.
 //!
-//! Memory is bounded by design. The number of connections is limited, and each has a small buffer. Pages have a budget,
-//! and a page takes from it what it grows by. For a while, the page of a slow reader is also sent to other requests. A
-//! client that reads too slowly is dropped.
+//! Memory is bounded by design. The number of connections is limited, and each has a small buffer. Pages have a budget, which is charged as
+//! they grow. For a while, the page of a slow reader is also sent to other requests. A client that reads too slowly is dropped.
 
 mod brief;
 mod budget;

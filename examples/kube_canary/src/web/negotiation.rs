@@ -36,7 +36,7 @@ pub(super) fn gzip(headers: &HeaderMap) -> bool {
     named("gzip").or_else(|| named("*")).unwrap_or(false)
 }
 
-/// The offers in this header, each with its quality: 1 if none is given, 0 if it cannot be read.
+/// The offers in this header, each with its quality. It is 1 if none is given, and 0 if it cannot be read.
 fn offers<'a>(headers: &'a HeaderMap, name: &'static HeaderName) -> impl Iterator<Item = (&'a str, f32)> {
     headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',')).map(
         |offer| {

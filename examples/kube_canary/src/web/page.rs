@@ -1,6 +1,6 @@
-//! The page at `/`. In: nothing. Out: HTML whose script fetches `/peers` and `/mesh`, and what a browser may do with it.
+//! The page at `/`. In: nothing. Out: HTML whose script fetches `/peers` and `/mesh`, and the policy that limits what a browser may do.
 
-/// Everything is in one file: no other file is fetched.
+/// The whole page is in this file, so a browser fetches no other file.
 pub(super) const HTML: &str = include_str!("page.html");
 
 /// Only the page's own style and script are allowed. Names of nodes come from other canaries, and are shown as text.

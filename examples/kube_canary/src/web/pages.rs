@@ -10,8 +10,8 @@ use super::budget::{Budget, Share};
 use super::exposition::Format;
 use super::press::{Press, Refusal};
 
-/// A buffer up to this size is kept for the next page. A larger one goes back to the system: a request for a large page
-/// without gzip comes once from a person, and not every minute from Prometheus.
+/// A buffer up to this size is kept for the next page. A larger one goes back to the system: a person requests a large page without gzip
+/// only once, and not every minute like Prometheus.
 const KEPT: usize = 256 * 1024;
 
 /// The number of buffers that are kept.
@@ -21,11 +21,11 @@ const SPARE: usize = 2;
 /// share one page.
 const FRESH: Duration = Duration::from_millis(20);
 
-/// The same if memory is scarce. It is not longer, because a scraper that gets old counters sees neither loss nor an
-/// error.
+/// The same if memory is scarce. It is not longer, because a scraper that gets old counters sees no loss and no error.
 const STALE: Duration = Duration::from_secs(3);
 
-/// The most bytes of plain metrics: a thousand peers by one protocol are 3 MB, by four 9 MB and more, as long as their names are.
+/// The most bytes of plain metrics. A thousand peers by one protocol are 3 MB. By four protocols they are 9 MB and more, depending on the
+/// length of their names.
 ///
 /// The three budgets, the memory of 64 sockets and that of a thousand peers are together less than the limit in
 /// `deploy/base/daemonset.yaml`, which `tests/it/hardship.rs` measures.
@@ -76,7 +76,7 @@ struct Live {
 struct Page {
     text: Vec<u8>,
     shelf: Arc<Mutex<Shelf>>,
-    /// Returned to the budget after the text is freed.
+    /// Freed after the text, so that the budget is returned last.
     _share: Option<Share>,
 }
 
@@ -94,7 +94,7 @@ impl Drop for Page {
         let text = std::mem::take(&mut self.text);
         if text.capacity() > KEPT {
             drop(text);
-            // glibc keeps freed memory at the end of its heap, up to twice the largest block that it ever gave back.
+            // glibc keeps freed memory at the end of its heap, up to twice the largest block that it has given back.
             let _ = allocanary::tuning::purge();
             return;
         }
@@ -106,7 +106,7 @@ impl Drop for Page {
 }
 
 impl Pages {
-    /// For this number of threads.
+    /// Pages for this number of threads.
     pub(super) fn new(threads: usize) -> Self {
         let presses = (0..threads.max(1)).map(|_| Mutex::new(Press::new())).collect();
         let budget = Budget::new;
@@ -158,7 +158,7 @@ impl Shelf {
     }
 }
 
-/// After a panic in the middle of a page, the next page begins again.
+/// Locks even after a panic in the middle of a page, because the next page begins again.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

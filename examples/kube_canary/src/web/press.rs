@@ -11,8 +11,8 @@ use super::budget::{Budget, Share};
 /// Text is collected up to this size before a call of the compressor.
 const STAGING: usize = 16 * 1024;
 
-/// The compressor looks back so far: 2 to the power of this, in bytes. Lines repeat the lines just before them, and the
-/// compressor's memory shrinks with the window; `benches/scrape.rs` shows what each size costs.
+/// The compressor looks back 2 to the power of this many bytes. Lines repeat those just before them, and a smaller window needs less
+/// memory. `benches/scrape.rs` shows what each size costs.
 const WINDOW_BITS: u8 = 13;
 
 /// A compressor and the text before it, used again for every page.
@@ -34,16 +34,15 @@ pub(super) struct Press {
 pub(super) enum Refusal {
     /// Other pages have the room at the moment.
     Crowded,
-    /// It is larger than the whole budget.
+    /// The page is larger than the whole budget.
     TooLarge,
 }
 
 impl Press {
-    /// All memory that it will ever need is allocated and touched now, so that a first scrape does not look like a
-    /// leak.
+    /// Allocates and touches all memory that it will ever need, so that a first scrape does not look like a leak.
     pub(super) fn new() -> Self {
         let mut press = Press {
-            // 1 is the fastest level: a page shrinks to a tenth at any.
+            // 1 is the fastest level. At any level, a page shrinks to a tenth.
             compress: Compress::new_gzip(Compression::new(1), WINDOW_BITS),
             staging: Vec::with_capacity(STAGING),
             out: Vec::new(),
@@ -61,7 +60,7 @@ impl Press {
         press
     }
 
-    /// Begins a page in this buffer. It may grow as far as its share of the budget can.
+    /// Begins a page in this buffer. It may grow until the budget has no room for it.
     pub(super) fn start(&mut self, gzip: bool, out: Vec<u8>, share: Share) {
         (self.gzip, self.share, self.length, self.over) = (gzip, Some(share), 0, false);
         self.out = out;
@@ -111,7 +110,7 @@ impl Press {
         }
     }
 
-    /// Whether the page may have `bytes` bytes. If not, what was written of it is freed at once.
+    /// Whether the page may have `bytes` bytes. If not, its text so far is freed at once.
     fn may_have(&mut self, bytes: usize) -> bool {
         if !self.over && !self.share.as_mut().is_some_and(|share| share.grow(bytes)) {
             self.over = true;
@@ -142,8 +141,8 @@ impl Press {
                 _ => text.is_empty() && self.out.len() < self.out.capacity(),
             };
             if !self.may_have(self.length) {
-                // The stream is finished although nobody reads it: a compressor that is reset within a block would
-                // begin the next page within it.
+                // The stream is finished although nobody reads it. A compressor that is reset within a block would begin the next page
+                // within that block.
                 self.out.clear();
             }
             if done {

@@ -14,7 +14,7 @@ pub(super) struct Family {
     kind: String,
     /// Whole metrics, encoded.
     metrics: Vec<u8>,
-    /// The present metric, and its labels as in the text.
+    /// The metric that is being read, and its labels as in the text.
     open: Option<(String, Parts)>,
 }
 
@@ -28,7 +28,7 @@ struct Parts {
 }
 
 impl Family {
-    /// Another family begins.
+    /// Begins another family.
     pub(super) fn begin(&mut self, name: &str, help: &str, kind: &str) {
         self.metrics.clear();
         self.open = None;
@@ -38,7 +38,7 @@ impl Family {
         }
     }
 
-    /// A line of this family: its name, labels in braces, and a value.
+    /// Adds a line of this family: its name, labels in braces, and a value.
     pub(super) fn line(&mut self, line: &str) {
         let Some((series, value)) = line.trim_end().rsplit_once(' ') else { return };
         let Ok(value) = value.parse::<f64>() else { return };
@@ -117,7 +117,7 @@ impl Family {
         bytes(&mut self.metrics, 4, &metric);
     }
 
-    /// Writes the message, with its length before it; nothing if there is no metric.
+    /// Writes the message, with its length before it. Writes nothing if there is no metric.
     pub(super) fn finish(&mut self, out: &mut Vec<u8>) {
         self.close();
         out.clear();

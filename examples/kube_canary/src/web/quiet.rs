@@ -1,7 +1,7 @@
-//! Idle threads of the web server. In: requests. Out: after the last request each thread gives its unused memory back, once.
+//! Idle threads of the web server. In: requests. Out: after the last request, each thread gives its unused memory back once.
 //!
-//! A thread keeps freed memory in its cache and its arena, and pages of its stack. Another thread cannot return these. So each
-//! thread does this itself, in a task that it runs instead of waiting.
+//! A thread keeps freed memory in its cache and its arena, and pages of its stack. Another thread cannot give these back. So each thread
+//! does this itself, in a task that it runs when it would otherwise wait.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -10,14 +10,14 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-/// After this time without a request the threads count as idle. Scrapes come seconds apart, and those of one crowd follow
-/// each other.
+/// After this time without a request, the threads count as idle. Scrapes come seconds apart, and those of a crowd directly follow each
+/// other.
 const QUIET: Duration = Duration::from_millis(200);
 /// The longest time for which a thread waits for the others, so that each thread gets one of the tasks. A request that
 /// comes during this time waits too.
 const MEETING: Duration = Duration::from_millis(20);
 
-/// Notices whether there are requests.
+/// Counts requests, to notice when no more come.
 #[derive(Debug, Default)]
 pub(super) struct Quiet {
     requests: AtomicU64,
@@ -35,8 +35,8 @@ impl Quiet {
     pub(super) async fn follow(&self, threads: usize, give_back: fn()) {
         let mut done = 0;
         loop {
-            // No timer runs without requests, because a canary sleeps most of the time. A notification may be for requests that
-            // are already handled.
+            // Without requests no timer runs, because a canary sleeps most of the time. A notification may be for requests that were
+            // already handled.
             while self.requests.load(Ordering::Relaxed) == done {
                 self.came.notified().await;
             }

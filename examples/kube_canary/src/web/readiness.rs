@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::mesh::Mesh;
 
-/// Ready once the peers are known and each was probed once. A source that says "none" is an answer as well: a cluster of
+/// Ready once the peers are known and each was probed once. If a source says that there are none, this is an answer as well: a cluster of
 /// one node must not wait for ever.
 pub(super) fn ready(mesh: &Mesh, running: Duration, interval: Duration) -> Result<(), String> {
     let answered = mesh.tallies.sources.values().any(|source| source.succeeded > 0);

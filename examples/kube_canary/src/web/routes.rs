@@ -53,11 +53,11 @@ pub(super) struct Site {
     /// Whether peers have native histograms.
     pub(super) native: bool,
     pub(super) labels: Mutex<Labels>,
-    /// Whether the message that the series of all peers are too many was written.
+    /// Whether the message was written that the series of all peers are too many.
     pub(super) said_too_large: AtomicBool,
     /// Notified of requests, for the task that waits for idle threads.
     pub(super) quiet: Quiet,
-    /// By the canary's clock.
+    /// The start, by the canary's clock.
     pub(super) started_ns: u64,
 }
 
@@ -174,7 +174,7 @@ impl Site {
                 labels.read(&mesh);
                 series::write(&mut exposition, &mesh, &labels, self.series);
             }
-            // Neither the exposition nor a collector of ours ever fails.
+            // Neither the exposition nor our collectors ever fail.
             let _ = encode_registry(&mut exposition, &self.registry);
             exposition.finish();
         })
@@ -187,7 +187,7 @@ impl Site {
         write: impl FnOnce(&mut Press) -> serde_json::Result<()>,
     ) -> Answer {
         let gzip = negotiation::gzip(headers);
-        // The press takes everything, and no map of ours has keys that are not text.
+        // The press accepts everything, and all keys of our maps are texts.
         let page = self.pages.get(kind, gzip, |press| drop(write(press)));
         self.page(page, JSON, gzip)
     }
@@ -203,7 +203,7 @@ impl Site {
                 let why =
                     "other pages are still being read and there is no room for one more; come again, or ask for gzip\n";
                 let mut answer = text(StatusCode::SERVICE_UNAVAILABLE, why);
-                // By then the present slow readers are dropped, although others may have come.
+                // After this time the present slow readers are dropped, although others may have come.
                 answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(PATIENCE.as_secs()));
                 answer
             }

@@ -1,13 +1,12 @@
-//! The series of peers. In: the books. Out: lines of text. With basic series a peer has 5 for each protocol, and two quantiles
-//! for the first one. With all series there are 25 for a protocol: 12 buckets, sum and count of the round trips, and 11 more; 16
-//! with quantiles instead of buckets. If a probe begins with a connection, sum and count of the connection times are two more.
+//! The series of peers. In: the books. Out: lines of text. With basic series, a peer has 5 for each protocol, and two quantiles for the
+//! first protocol. With all series there are 25 for each protocol: 12 buckets, sum and count of the round trips, and 11 more. With
+//! quantiles instead of buckets there are 16. If a probe begins with a connection, sum and count of the connection times are two more.
 //!
 //! All counters are present from the first probe on, at 0: Prometheus' `rate` does not see the step of a counter from
 //! "absent" to 1, and a canary must show the first lost packet. The series that may be absent are named below.
 //!
-//! These lines are written here and not by prometheus-client, which writes all others. It writes each line in some twenty
-//! pieces, where six are enough, and took 9 ms for the 25,000 lines of a thousand peers. Names, help and types still pass
-//! through [`Exposition`].
+//! prometheus-client writes all other lines, but not these. It writes each line in some twenty pieces, where six are enough, and took 9 ms
+//! for the 25,000 lines of a thousand peers. Names, help and types still pass through [`Exposition`].
 
 use std::fmt::Write;
 
@@ -23,14 +22,14 @@ const RTT: &str = "kube_canary_rtt_seconds";
 const QUANTILES: [(f64, &str); 3] =
     [(0.5, ",quantile=\"0.5\""), (0.9, ",quantile=\"0.9\""), (0.99, ",quantile=\"0.99\"")];
 
-/// Which series there are.
+/// The set of series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Series {
-    /// What the alerts need.
+    /// Those that the alerts need.
     Basic,
-    /// All, with histograms.
+    /// All series, with histograms.
     Histograms,
-    /// All, with quantiles in place of buckets.
+    /// All series, with quantiles in place of buckets.
     Quantiles,
 }
 

@@ -24,7 +24,7 @@ use crate::error::{Error, Result};
 use crate::mesh::Shared;
 use crate::options::Options;
 
-/// Prometheus and other canaries keep their connections, as long as they read.
+/// Prometheus and other canaries may keep their connections, as long as they read.
 const LIMITS: Limits = Limits { head: Duration::from_secs(10), whole: None, keeps_alive: true };
 
 /// A web server that has its port.
@@ -38,15 +38,15 @@ pub struct Server {
 }
 
 impl Server {
-    /// Takes the port, and all the memory that pages need. A port that is taken is an error.
+    /// Opens the port, and allocates all memory that pages need. A port that is taken is an error.
     pub fn bind(options: &Options, mesh: Shared, facts: Facts) -> Result<Self> {
         let port = |error| Error::Port { what: "listening for HTTP on", address: options.listen, error };
         let listener = listen(options.listen).map_err(port)?;
         let peer_port = options.port_of_peers(listener.local_addr().map_err(port)?.port());
         let mut registry = Registry::default();
         registry.register_collector(Box::new(MeshCollector::new(mesh.clone(), facts.clone(), &options.node)));
-        // The scrape itself adds up the statistics: one arena takes microseconds, and a thread would need a tenth of
-        // our memory.
+        // The statistics are added up during the scrape itself. For one arena this takes microseconds, while a thread for it would need a
+        // tenth of our memory.
         let allocator = allocanary::metrics::AllocatorCollector::new().with_refresh(Duration::ZERO);
         registry.register_collector(Box::new(allocator));
         let node = options.node.clone();
@@ -119,7 +119,7 @@ fn joined(outcome: std::result::Result<std::io::Result<()>, JoinError>) -> Resul
     }
 }
 
-/// A runtime that may be dropped within another.
+/// A runtime that may be dropped within another runtime.
 struct Threads(Option<Runtime>);
 
 impl Drop for Threads {

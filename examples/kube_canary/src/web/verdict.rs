@@ -1,8 +1,9 @@
 //! The verdict on the mesh, in words. In: each canary's view of its peers. Out: sentences, the worst first.
 //!
-//! The rule is that of `deploy/monitoring/rules.yaml`. A pair is down if no protocol answers, and it loses what the worst protocol loses. A node that more than half of its probers (and at least two) find bad is a bad
-//! peer. A node that finds more than half of its peers bad is a bad source. A pair that neither explains is a bad pair. Canaries that
-//! find all peers bad do not count against a peer, and peers that all canaries find bad do not count against a source.
+//! The rule is that of `deploy/monitoring/rules.yaml`. A pair is down if no protocol answers. Its loss is that of the worst protocol. A
+//! node is a bad peer if more than half of its probers, and at least two, find it bad. A node is a bad source if it finds more than half of
+//! its peers bad. Any other bad pair is a bad path. Canaries that find all peers bad do not count against a peer, and peers that all
+//! canaries find bad do not count against a source.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,7 @@ use serde::Serialize;
 
 use super::brief::{self, Sight};
 
-/// One lost probe of 64 is not a fault, two are.
+/// One lost probe of 64 is no fault. Two are a fault.
 const BAD_PERMILLE: u16 = 20;
 const SLOW_US: u32 = 100_000;
 /// The most sentences. Further ones are only counted.
@@ -45,30 +46,30 @@ impl Edge {
         }
     }
 
-    /// Whether it could raise an alert.
+    /// Whether the pair could raise an alert.
     pub(super) fn is_bad(&self) -> bool {
         self.fault().is_some()
     }
 }
 
-/// The answer.
+/// The verdict.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Health {
     /// Nothing is bad.
     pub(super) ok: bool,
-    /// The worst first.
+    /// Sentences, the worst first.
     pub(super) says: Vec<String>,
 }
 
-/// The bad pairs and all pairs, as one side of a node.
+/// The bad pairs and all pairs of a node, either as the probing or as the probed node.
 #[derive(Clone, Copy, Default)]
 struct Side {
     all: u32,
     bad: u32,
-    /// The bad pairs, without those in which all pairs of the other node's side are bad.
+    /// The bad pairs, except those whose other node has only bad pairs on its side.
     told: u32,
     permille: u32,
-    /// The protocols that lose, a bit each.
+    /// The protocols that lose, one bit each.
     protocols: u8,
     /// Whether a bad pair loses by all its protocols.
     by_all: bool,
@@ -92,8 +93,8 @@ pub(super) struct Well {
     pub(super) to: u32,
 }
 
-/// The verdict. `names` are the names of the nodes. `edges` are the known pairs, except for good ones, which `well`
-/// counts for each node, and for `more_bad` bad ones.
+/// The verdict. `names` are the names of the nodes. `edges` are the known pairs. They lack good pairs, which `well` counts for each node,
+/// and bad pairs, which `more_bad` counts.
 pub(super) fn verdict(names: &[&str], edges: &[Edge], well: &[Well], more_bad: usize) -> Health {
     let all = edges.len() + more_bad + well.iter().map(|well| well.from as usize).sum::<usize>();
     if all == 0 {
@@ -125,7 +126,7 @@ pub(super) fn verdict(names: &[&str], edges: &[Edge], well: &[Well], more_bad: u
 }
 
 fn of_fault(fault: Fault, names: &[&str], edges: &[Edge], well: &[Well], findings: &mut Vec<(Fault, u32, String)>) {
-    // A pair that is down does not count as lossy or slow, but it counts among all pairs.
+    // A pair that is down does not count as lossy or slow as well, but it counts among all pairs.
     let is_bad = |edge: &&Edge| edge.fault() == Some(fault);
     if !edges.iter().any(|edge| is_bad(&edge)) {
         return;
@@ -243,7 +244,7 @@ fn pair(fault: Fault, one: &str, other: &str, ways: [Option<Sight>; 2]) -> Strin
     }
 }
 
-/// ` of udp and http`; nothing if it is not a matter of the protocol.
+/// The text ` of udp and http`. It is empty if the protocol is not the cause.
 fn of_protocols(protocols: u8) -> String {
     if protocols == 0 { String::new() } else { format!(" of {}", brief::names(protocols)) }
 }

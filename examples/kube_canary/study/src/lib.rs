@@ -13,7 +13,7 @@ use allocanary::Allocator;
 use allocanary_cell::worker::{self, Worker};
 use allocanary_rows::provenance::Build;
 
-/// The main function of a cell with that allocator.
+/// The main function of a cell with this allocator.
 pub fn main(allocator: &dyn Allocator) -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some(scrape::VERB) {
         return scrape::main();

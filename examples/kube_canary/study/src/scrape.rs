@@ -1,5 +1,5 @@
-//! Scrapes a canary as Prometheus does: gzipped, over connections that are kept. In: an address, how many scrapes, over how
-//! many connections. Out: how long each took, in nanoseconds, a line each; an error if a page is wrong.
+//! Scrapes a canary as Prometheus does: gzipped, over connections that are kept. In: an address, and the numbers of scrapes and
+//! connections. Out: the time of each scrape in nanoseconds, one line each. A wrong page is an error.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use flate2::read::GzDecoder;
 
-/// The cell's verb for this.
+/// The verb with which the cell starts this.
 pub const VERB: &str = "scrape";
 
 /// The command.

@@ -62,7 +62,7 @@ fn run(setup: &Setup, stage: &mut dyn WorkloadStage) -> Result<Outcome, String> 
         http_threads: servers,
         threads_give_back: setup.flag("threads_give_back")?,
         peers: loopback(peers),
-        // The option with which the README's table was measured.
+        // The option with which the table in the README was measured.
         all_series: true,
         label_addresses: true,
         ..Options::default()
@@ -88,7 +88,7 @@ fn run(setup: &Setup, stage: &mut dyn WorkloadStage) -> Result<Outcome, String> 
     let Ok(address) = address.recv() else {
         return ended(running).and_then(|()| Err("the canary ended at once".to_string()));
     };
-    // Every peer was probed once, and its answer is in its book.
+    // By then every peer was probed once, and its answer is in its book.
     std::thread::sleep(interval * 2 + Duration::from_millis(200));
     stage.mark(Moment::Filled, 0);
     let start = Instant::now();
