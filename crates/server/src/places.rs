@@ -18,8 +18,8 @@ const MOST_OPEN: usize = 64;
 /// When all places are taken, the oldest connection is closed after this time. If more connections wait than there are places, it gets less
 /// time, so that no client waits much longer than this. A crowd of slow readers must not block Prometheus.
 const FAIR_SHARE: Duration = Duration::from_secs(1);
-/// More connections than this are a crowd. Without one there are Prometheus, its replica, and a person. The memory that a crowd needed is
-/// given back when the crowd has gone.
+/// More connections than this are a crowd. Usually there are three: Prometheus, its replica, and a person. The memory that a crowd needed
+/// is given back when the crowd has gone.
 const FEW: usize = 3;
 
 /// An open connection: its start, and a handle to end it. The handle is closed once the connection has ended by itself.
