@@ -51,7 +51,7 @@ pub struct Agent<W> {
     budget: CpuBudget,
     /// The budget of profiles.
     for_profiles: CpuBudget,
-    /// Of the readings so far: their number, the sum of the anonymous bytes of these processes, and their cost.
+    /// The number of readings so far, the sum of the anonymous bytes of these processes, and the cost of the readings.
     read_costs: (u32, u64, Duration),
     known: BTreeMap<ProcessKey, ProcessRecord>,
     groups: BTreeMap<Membership, Charged>,
@@ -151,7 +151,8 @@ impl<W: World> Agent<W> {
 
     /// Counts every process.
     pub fn count(&mut self, now: Duration, look: &mut dyn HeapReader) {
-        // From now, not from the last due time: after a jump of the clock two counts do not follow each other at once.
+        // The next count is due from now on, not from the last due time, so that no two counts follow each other at once after a jump of
+        // the clock.
         self.due = now.saturating_add(self.every);
         // Processes that are older than the agent count as seen twice.
         let is_first = self.counted.is_none();

@@ -9,7 +9,7 @@ const GOOD: Duration = Duration::from_secs(600);
 /// The shortest time between two requests.
 pub const AGAIN: Duration = Duration::from_secs(15);
 /// A new pod or container without a name causes a request at once, at most this many times. The kubelet may know it a moment later than the
-/// kernel. It never tells the container that holds a pod's network.
+/// kernel. It never names the container that holds a pod's network.
 const TRIES: u8 = 2;
 
 /// The requests so far.

@@ -41,7 +41,7 @@ pub struct Trust {
 }
 
 impl Trust {
-    /// As a pod: it shows its token, if it has one.
+    /// The trust of a client in a pod. It shows the pod's token, if there is one.
     pub fn of_pod(authority: Option<PathBuf>, unverified: bool) -> Trust {
         let token = Path::new(ACCOUNT).join("token");
         Trust { authority, unverified, token: token.exists().then_some(token) }

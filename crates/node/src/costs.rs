@@ -12,11 +12,11 @@ use allocanary_sys::sys::{first_number, read_whole, usage};
 /// The CPU times that the kernel has counted so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Clock {
-    /// Of this process, with all its threads.
+    /// The CPU time of this process, with all its threads.
     pub own: Duration,
-    /// Of the thread that counts processes and has heaps read.
+    /// The CPU time of the thread that counts processes and has heaps read.
     pub thread: Duration,
-    /// Of all children: those that have ended, and the running one.
+    /// The CPU time of all children: those that have ended, and the running one.
     pub children: Duration,
 }
 
@@ -27,7 +27,7 @@ impl Clock {
         let ended = Stat::own()
             .map_or(Duration::ZERO, |stat| time(stat.user_of_children.saturating_add(stat.system_of_children)));
         let present = child.map_or(Duration::ZERO, |pid| {
-            // In nanoseconds, where the kernel counts them. Otherwise in ticks.
+            // The time is in nanoseconds if the kernel counts them, and otherwise in ticks.
             match read_whole(path(pid, ProcEntry::Schedstat)).ok().and_then(|text| first_number(&text)) {
                 Some(nanos) if nanos > 0 => Duration::from_nanos(nanos),
                 _ => Stat::of(pid).map_or(Duration::ZERO, |stat| time(stat.user.saturating_add(stat.system))),

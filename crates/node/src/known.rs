@@ -177,7 +177,7 @@ fn row(place: &Membership, all: &[&ProcessRecord], names: &PodNames, charged: Ch
     all.iter().for_each(|one| row.parts += one.parts());
     allocators(&mut row, all);
     row.arenas = all.iter().filter_map(|one| arenas(one)).max();
-    // If some did not answer, the sum would go up and down with those that did.
+    // There is a sum only if all answered. Otherwise it would go up and down with the number of answers.
     if all.iter().filter(|one| one.has_counters()).all(|one| one.counters.is_some()) {
         let sum = |of: fn(&AllocatorCounters) -> Option<u64>| {
             let all = all.iter().filter_map(|one| one.counters.as_ref()).flatten();
@@ -196,7 +196,8 @@ fn row(place: &Membership, all: &[&ProcessRecord], names: &PodNames, charged: Ch
     row
 }
 
-/// The time of the oldest reading of the processes with a larger part of the memory. `None` if one of these was never read.
+/// The time of the oldest reading. Only processes with at least a twentieth of the anonymous memory count. `None` if one of these was never
+/// read.
 fn read(all: &[&ProcessRecord]) -> Option<u64> {
     let whole = all.iter().fold(0_u64, |sum, one| sum.saturating_add(one.status.anonymous));
     let counts = |one: &&&ProcessRecord| one.status.anonymous.saturating_mul(SMALL) >= whole.max(1);

@@ -122,7 +122,7 @@ pub trait HeapReader {
         None
     }
 
-    /// Called when nothing is to be read for a while. What reading needs can be given back.
+    /// Called when nothing is to be read for a while. The memory that reading needs can be given back.
     fn rest(&mut self) {}
 }
 
