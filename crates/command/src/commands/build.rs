@@ -58,7 +58,7 @@ fn make(cache: &LibraryFolder, releases: &[Release], source: CrateSource, again:
     Ok(all)
 }
 
-/// Builds those of these candidates that can be built and are not built yet.
+/// Builds each of these candidates that can be built and is not built yet.
 pub(super) fn make_missing(candidates: &[String], is_there: impl Fn(&str) -> bool) -> Result<()> {
     let names = candidates.iter().map(|candidate| candidate.split(':').next().unwrap_or_default());
     let missing = names.filter(|name| name.contains('@') && !is_there(name));

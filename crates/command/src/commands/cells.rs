@@ -33,7 +33,7 @@ pub fn own_program(name: &str, folders: &[PathBuf]) -> Result<String> {
             find()
         }
     };
-    // Otherwise it may be a program of the user in PATH.
+    // A name that is none of ours may be a program in the user's PATH.
     Ok(found.map_or(name.to_string(), |path| path.display().to_string()))
 }
 

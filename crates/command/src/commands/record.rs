@@ -74,8 +74,8 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
             true => watched::run(&recording, &study, number),
             false => plain::run(&recording, &program.command, study.run_timeout.as_ref().map(|_| checked.deadline)),
         };
-        // Even if the program failed, its traces are cut to their length, and named.
-        // All users count: a program that root starts may change to any user.
+        // Even if the program failed, its traces are cut to their length, and named. The traces of all users count, because a program that
+        // root starts may change to any user.
         let mut made = made(&folder, &before, |_| true).map_or(Vec::new(), traces_of);
         let (marks, end) = recorded.as_ref().map_or(([0; 3], 0), |recorded| (recorded.marks, recorded.end));
         // After an exec, a process has two traces. Its pages at the marks belong to the later one.

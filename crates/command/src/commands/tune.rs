@@ -83,7 +83,7 @@ pub fn run(flags: &TuneFlags) -> Result<ExitCode> {
     let race = plan(&Study { candidates, repeats: RACED, ..study.clone() }, &descriptions)?;
     let budget = budget(study.budget, &race, expected_time(&race, &descriptions))?;
 
-    // This is stored next to the rows, so that only the same search can be continued with them.
+    // The group is stored next to the rows, so that only the same search can be continued with them.
     let group = Studies(vec![StudyFile { name: Some("tune".into()), time_budget: None, ..subject.file.clone() }]);
     kept::check(&target, &group, &WRITTEN)?;
     let target = target.make()?;

@@ -1,5 +1,5 @@
-//! `allocanary -- COMMAND`: for a program that does not run yet, which verb answers which question. In: its command. Out: lines. Nothing is
-//! started.
+//! `allocanary -- COMMAND`: says which verb answers which question about a program that does not run yet. In: its command. Out: lines.
+//! Nothing is started.
 
 use std::process::ExitCode;
 

@@ -35,7 +35,7 @@ pub fn all(flags: &GiveBackFlags, root: u32, limits: Limits) -> Result<ExitCode>
     if found.is_empty() || !(flags.dry_run || flags.yes || confirmed()?) {
         return Ok(ExitCode::from(if found.is_empty() { 0 } else { REFUSED }));
     }
-    // Each one is asked for above.
+    // The user has already agreed to all of them, so none is asked for again.
     let each = GiveBackFlags { yes: !flags.dry_run, ..flags.clone() };
     let (mut worst, mut done, mut given) = (ExitCode::SUCCESS, 0, 0);
     for (reading, planned) in &found {

@@ -59,7 +59,7 @@ pub fn run(recording: &RecordOptions, line: &[String], deadline: Option<Duration
         if is_read_at_end && sys::stopped_for_terminal(child.id()) {
             is_stopped = true;
             if is_asked_to_end {
-                // It would be stopped again each time that it continues.
+                // The program would be stopped again each time that it continues.
                 terminal::tell(format_args!(
                     "{program}: stopped, because it asks for the terminal while it ends: it is killed"
                 ));

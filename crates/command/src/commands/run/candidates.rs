@@ -213,7 +213,7 @@ fn own_environment(looked: &StartableProgram, like: Environment) -> Environment 
     }
 }
 
-/// The settings of the program's own allocator that are tried by default. They are those that are tried if it is
+/// The settings of the program's own allocator that are tried by default. They are the settings that are tried when this allocator is
 /// preloaded.
 pub fn own_settings(looked: &StartableProgram) -> impl Iterator<Item = &'static str> {
     let settings = |name: &str, candidate: &'static str| candidate.strip_prefix(name)?.strip_prefix(':');

@@ -46,8 +46,7 @@ pub fn subject(flags: &TuneFlags, file: StudyFile) -> Result<TuneSubject> {
     })
 }
 
-/// A study in the form in which it runs, the cells of this build, and the descriptions of those cells that have its
-/// workload.
+/// A study that can be run, the cells of this build, and the descriptions of those cells that have its workload.
 pub fn cells_of(file: &StudyFile, flags: &TuneFlags) -> Result<(Study, Roster, Vec<Description>)> {
     let study = file.clone().check()?;
     let roster = cells::roster_for(&Studies(vec![file.clone()]), &flags.run.cells)?;

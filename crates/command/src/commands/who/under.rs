@@ -52,7 +52,7 @@ pub struct MomentReplays {
     pub events: u64,
     /// The absolute path of the trace.
     pub path: String,
-    /// The begin of an error: the flag that requested the replay.
+    /// The beginning of an error: the flag that requested the replay.
     asked: String,
     roster: Roster,
     stops: ReplayMoment,
