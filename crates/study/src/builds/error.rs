@@ -87,7 +87,7 @@ pub enum Error {
     /// No folder for libraries.
     #[error("there is no folder for libraries: set XDG_CACHE_HOME or HOME to an absolute path")]
     NoFolder,
-    /// The loader could not preload a library from there.
+    /// The loader could not preload a library from this folder.
     #[error("{}: LD_PRELOAD takes no path with a space or a colon: set XDG_CACHE_HOME to another folder", .0.display())]
     Folder(PathBuf),
     /// A library in the cache was changed.

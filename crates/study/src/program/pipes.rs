@@ -33,7 +33,7 @@ struct State {
     bytes: u64,
     hash: Fnv,
     end: VecDeque<u8>,
-    /// The text that somebody waits for, and whether it was seen.
+    /// The text to wait for, and whether it was seen.
     wanted: Option<(Vec<u8>, bool)>,
     /// Whether the file can no longer be written, because the disk is full.
     is_full: bool,
@@ -49,7 +49,7 @@ impl Pipe {
         Ok(Pipe { state, thread, file: file.to_path_buf() })
     }
 
-    /// Whether the text that is waited for was written.
+    /// Whether the text to wait for was written.
     pub fn has_wanted(&self) -> bool {
         self.state().wanted.as_ref().is_some_and(|(_, seen)| *seen)
     }

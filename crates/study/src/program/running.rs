@@ -73,7 +73,7 @@ impl<'a> Running<'a> {
             let input = program.stdin.as_ref().map(std::fs::File::open).transpose()?;
             command.stdin(input.map_or_else(Stdio::null, Stdio::from)).stdout(Stdio::piped()).stderr(Stdio::piped());
             let carried = sys::prepare(&mut command, entries, huge_pages)?;
-            // Taken before the start, because on a busy machine this thread may not run for 50 ms after it.
+            // The time is taken before the start, because on a busy machine this thread may not run for 50 ms after it.
             let started = Instant::now();
             let mut child = command.spawn()?;
             let line = program.ready.as_deref().and_then(|text| text.strip_prefix("line:"));

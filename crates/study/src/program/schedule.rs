@@ -19,7 +19,7 @@ const ONE_IN: u32 = 100;
 const EXPECTED: (Duration, Duration) = (Duration::from_millis(4), Duration::from_millis(350));
 /// A program with less resident memory is still being loaded.
 const LEAST: u64 = 1 << 20;
-/// The memory stands still if it has not changed by a tenth for so long.
+/// The memory stands still if it has changed by less than a tenth during this time.
 const STILL: Duration = Duration::from_millis(250);
 /// After this many failed readings, none is made in advance.
 const TRIES: u32 = 3;

@@ -223,7 +223,7 @@ pub fn end(root: u32, others: &BTreeSet<u32>) -> sys::ResourceUsage {
     used
 }
 
-/// The sum of what two processes used, and the most of both.
+/// The sum of the resources of two processes. The most resident memory is the larger of both.
 pub fn added(one: sys::ResourceUsage, other: sys::ResourceUsage) -> sys::ResourceUsage {
     sys::ResourceUsage {
         minor_faults: one.minor_faults + other.minor_faults,

@@ -18,7 +18,7 @@ use allocanary_sys::clocks::thread_cpu_time;
 const ONE_IN: u32 = 100;
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(100);
-/// A program that was sampled so often, or so long after its start, is loaded.
+/// A program is loaded after this many samples, or after this time.
 const ENOUGH: u32 = 4;
 const LOADED: Duration = Duration::from_millis(10);
 /// A program with less resident memory is still being loaded.
@@ -177,7 +177,7 @@ impl ProgramUse {
         }
     }
 
-    /// Reads all processes completely, also what is slow to read.
+    /// Reads all processes completely, including values that are slow to read.
     pub fn read(&mut self) -> (TreeSizes, Details) {
         self.members = tree::members(&self.others);
         self.look();
@@ -203,8 +203,8 @@ impl ProgramUse {
     }
 
     /// The parts that were kept, when the program has ended. They have an analysed heap if that reading was of at least half of the peak.
-    /// Otherwise they are by kind of mapping, if those were read near the peak. Otherwise they are what there is. A program that grew fast,
-    /// or on a busy machine, may have none.
+    /// Otherwise they are by kind of mapping, if those were read near the peak. Otherwise they are of a smaller analysed heap, if there is
+    /// one. A program that grew fast, or on a busy machine, may have none.
     pub fn parts_near_peak(&mut self) -> Option<PartColumns> {
         let peak = self.peak;
         let is_of = move |least: u64| move |(rss, _): &(u64, PartColumns)| *rss >= least;
@@ -228,9 +228,9 @@ impl ProgramUse {
 
     /// The largest sizes since the last [`ProgramUse::forget`].
     ///
-    /// A short peak lies between two samples, but the kernel keeps the highest resident memory of each process. Files had at most what they
-    /// had in any sample, and the rest is RssAnon. Several processes may have been highest at different times, so for them the largest sum
-    /// of a sample counts.
+    /// A short peak lies between two samples, but the kernel keeps the highest resident memory of each process. At that peak, files have at
+    /// most the bytes of the largest sample, and the rest is RssAnon. Several processes may have had their peaks at different times, so for
+    /// them only the largest sum of a sample is used.
     pub fn most(&self) -> TreeSizes {
         let is_known = self.most.processes == 1 && self.most.most > self.before;
         let anon = self.most.most.saturating_sub(self.most.files);

@@ -232,7 +232,7 @@ impl<'a> Space<'a> {
             return Vec::new();
         }
         if known.is_none() && setting == PROCESS_THP {
-            // Only for a program, and only if it has huge pages that it did not request.
+            // The setting is tried only for a program, and only if the program has huge pages that it did not request.
             if matches!(self.rest, Rest::Program(_) | Rest::Service(_)) {
                 left_out.insert(format!(
                     "{PROCESS_THP}={}: the program has no huge pages, or the kernel gives them only where they are advised",

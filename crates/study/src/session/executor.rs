@@ -13,7 +13,7 @@ use allocanary_sys::clocks::monotonic_nanos;
 /// The outcome of a cell.
 #[derive(Clone, Debug)]
 pub enum CellOutcome {
-    /// It was measured, or it failed: what it measured, or the kind of failure, is in the row.
+    /// It was measured, or it failed. The row has the values or the kind of failure.
     Row(Box<Sample>),
     /// It was stopped before it ended. It has no row, not even a failed one: `--resume` runs it again.
     Stopped,

@@ -161,8 +161,8 @@ impl RowsFile {
             StudyFiles::Fresh(name) => return Err(Error::Input(format!("the folder for {name} was never made"))),
         };
         let opening = |error| Error::file(&name, "opening for rows", error);
-        // A row has the program's command line, its variables and the last lines of one that failed. A file that the user
-        // names is made as any other.
+        // A row shows the program's command line, its variables, and the last lines of one that failed. So other users cannot read rows in
+        // a folder. A file that the user names has the usual permissions.
         let mode = if matches!(target, StudyFiles::Folder(_)) { 0o600 } else { 0o644 };
         let open = |read| private::open_to_append(&name, read, mode);
         let mut out = match target {
@@ -180,7 +180,7 @@ impl RowsFile {
                 target.flag()
             )));
         }
-        // Checked under the lock: another study may have written rows and ended meanwhile.
+        // This is checked under the lock, because another study may have written rows and ended meanwhile.
         let is_file = file.is_some();
         let length = file.and_then(|_| out.metadata().ok()).map_or(0, |meta| meta.len());
         if length > 0 && !holds_rows(&mut out).map_err(|error| Error::file(&name, "reading rows", error))? {
@@ -231,7 +231,7 @@ impl RowsFile {
         if !self.is_file || same(&self.name) == Some(true) {
             return None;
         }
-        // The kernel knows the path of an open file. It decides if a file system gives one file several inode numbers.
+        // The kernel knows the path of an open file. A file system may give one file several inode numbers. Then this path decides.
         let readable = PathBuf::from(format!("/proc/self/fd/{}", self.out.as_raw_fd()));
         let is_at = fs::read_link(&readable).ok();
         if is_at.is_some() && is_at == self.name.canonicalize().ok() {

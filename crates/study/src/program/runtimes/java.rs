@@ -11,7 +11,7 @@ use super::runtime::{RuntimeKind, Traits, never};
 use allocanary_facts::setting::SettingKind;
 
 const OPTIONS: &str = "JAVA_TOOL_OPTIONS";
-/// A flag of the virtual machine itself. The library of an old one does not contain this name.
+/// A flag of the virtual machine itself. The library of an old virtual machine does not contain this name.
 const TRIM: &str = "TrimNativeHeapInterval";
 
 /// Java.

@@ -109,7 +109,7 @@ pub fn proof(
 const UNREAD: &str = "the program can change it itself, and its runtime could not be read: a program that is stripped, loaded at any \
                       address (-buildmode=pie) or built by an unknown release does not tell";
 
-/// Fails with what was found instead.
+/// Checks that a value is in force. The error says what was found instead.
 fn in_force(runtime: &RuntimeKind, knob: &Knob, value: &str, seen: &RuntimeView) -> Result<(), String> {
     const WHERE: &str = "in the environment of the process with the most memory";
     const CHANGED: &str = "the program, or what starts it, changes its environment";

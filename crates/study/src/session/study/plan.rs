@@ -91,7 +91,8 @@ fn seconds_of(workload: &WorkloadDescription, spec: &Spec) -> Option<f64> {
     Some(workload.seconds * sizes + rests * value("settle").unwrap_or(0.0) / 1000.0)
 }
 
-/// The cell program for a candidate: one that has the workload, or else the first, for the error about the workload.
+/// The cell program for a candidate: one that has the workload. If none has it, the first one, because the error about the workload needs
+/// one.
 fn find<'a>(candidate: &Spec, workload: &Spec, cells: &'a [Description]) -> Result<&'a Description> {
     let mut serving = cells.iter().filter(|cell| cell.allocator == candidate.name);
     let having = serving.clone().find(|cell| cell.has_workload(&workload.name));
@@ -122,8 +123,8 @@ fn cell(
     let inherited = candidate.inherited.iter().filter(|(name, _)| description.environment.owns(name));
     let inherited: BTreeMap<String, String> = inherited.map(|(name, value)| (name.clone(), value.clone())).collect();
     if let Some((per_core, cores)) = description.per_core.as_ref().zip(shape.cores) {
-        // The title of the cell shows the user's environment, so that must be in force. It takes precedence over the
-        // emulated default, as it would on a real host with this number of cores.
+        // The title of the cell shows the user's environment, so these variables must be in force. They take precedence over the emulated
+        // default, as they would on a real host with this number of cores.
         let said = description.environment.assignments(&inherited).into_iter().any(|one| one.name == per_core.setting);
         if !said {
             settings.entry(per_core.setting.to_string()).or_insert(per_core.on(cores).to_string());
