@@ -99,7 +99,7 @@ fn until_idle(answer: &Measured, name: &str) -> Option<f64> {
     Some(at(answer, name, over(answer))? - at(answer, name, Moment::Start)?)
 }
 
-/// A counter of a highest value, read when the work was over.
+/// A highest value, read when the work was over.
 fn most(answer: &Measured, name: &str) -> Option<f64> {
     at(answer, name, over(answer))
 }

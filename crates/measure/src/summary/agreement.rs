@@ -65,13 +65,13 @@ pub struct Agreement {
 struct Ranking {
     /// Pairs of candidates whose runs do not overlap, both those of the program and those of the replay.
     decided: usize,
-    /// Of the decided pairs, those that the replay ranks the other way.
+    /// The decided pairs that the replay ranks the other way.
     reversed: Vec<String>,
     /// All other pairs.
     undecided: usize,
 }
 
-/// RssAnon at a mark. For the peak it is the highest value that was seen, of a program under its load and of a replay: memory may be
+/// RssAnon at a mark. For the peak, it is the highest value that was seen: in a program under its load, or in a replay. Memory may be
 /// highest when the most bytes are live, or later.
 fn anon(answer: &Measured, moment: Moment) -> Option<u64> {
     let seen = answer.notes.get(MOST_ANON).copied().filter(|_| moment == Moment::Peak);

@@ -1,9 +1,9 @@
 //! Where the resident memory of an idle process is. In: a row. Out: parts that add up to its resident memory.
 //!
 //! Two sources are joined. The kernel says how much of each mapping is resident, but not what it is for. The allocator says what its memory
-//! is for, but counts addresses, also of pages that nobody ever wrote to. So the resident bytes of the allocator's mappings are divided in
-//! proportion to its count. If the count is larger than what is resident, the difference was never touched. It is taken in proportion from
-//! the parts that can have such pages: a thread does not use all blocks in its cache, pages hold more blocks than are used, and the
+//! is for, but counts addresses, including pages that nobody ever wrote to. So the resident bytes of the allocator's mappings are divided
+//! in proportion to its count. If the count is larger than what is resident, the difference was never touched. It is taken in proportion
+//! from the parts that can have such pages: a thread does not use all blocks in its cache, pages hold more blocks than are used, and the
 //! allocator prepares structures. If the count is smaller, the rest is padding of huge pages, or freed pages if the allocator does not
 //! count these (mimalloc). Otherwise it is unexplained.
 //!

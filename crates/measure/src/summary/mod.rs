@@ -279,7 +279,7 @@ impl Findings {
     }
 }
 
-/// The limits in the rows of a study. A text that is no limit becomes a note.
+/// The limits in the rows of a study. A text that is not a valid limit becomes a note.
 fn limits(fold: &Fold, study: Option<&str>, notes: &mut Vec<String>) -> Vec<(String, f64)> {
     let mut within = Vec::new();
     let lists = fold.limits.iter().filter(|(name, _)| name.as_deref() == study).flat_map(|(_, lists)| lists);

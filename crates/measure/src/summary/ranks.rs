@@ -102,8 +102,8 @@ fn subset_sums(ranks: &[usize], count: usize) -> Vec<f64> {
 }
 
 /// The interval of `new / old`: every factor that the rank test does not reject for these samples. Its bounds are ratios of single pairs.
-/// `misses` is the share of intervals that may miss the true ratio: [`MISSES`] for a single interval, or less if the best of several is
-/// chosen: that divided by their number. `None` if either sample has fewer than five values, or a negative one, for which a ratio has no
+/// `misses` is the share of intervals that may miss the true ratio: [`MISSES`] for a single interval, or [`MISSES`] divided by their number
+/// if the best of several is chosen. `None` if either sample has fewer than five values, or a negative one, for which a ratio has no
 /// meaning.
 ///
 /// Its coverage is `1 - misses` for samples that differ by a factor, whatever their shape, down to five values, where a bootstrap's

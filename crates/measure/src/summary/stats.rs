@@ -102,8 +102,8 @@ pub fn binomial(count: usize, p: f64, most: usize) -> f64 {
     sum.min(1.0)
 }
 
-/// Of `hits` draws without replacement from two groups of `n` and `m`, the probability that at least `least` come from the second group
-/// (Fisher's exact test, one-sided).
+/// The probability that at least `least` of `hits` draws come from the second of two groups of `n` and `m`, without replacement (Fisher's
+/// exact test, one-sided).
 pub fn drawn_from_second((n, m): (usize, usize), hits: usize, least: usize) -> f64 {
     let choices = |of: usize, take: usize| (0..take).map(|at| ((of - at) as f64 / (at + 1) as f64).ln()).sum::<f64>();
     let all = choices(n + m, hits);

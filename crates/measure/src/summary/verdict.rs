@@ -88,7 +88,7 @@ impl GroupComparison {
         worsening(self.interval?, better)
     }
 
-    /// How much worse it is at least, by the interval of the family, so that chance does not say it. `None` as for
+    /// How much worse the new group is at least, by the family's wider interval, so that it is rarely due to chance. `None` as for
     /// [`worsening`](Self::worsening).
     pub fn surely_worse(&self, better: Better) -> Option<f64> {
         Some(worsening(self.of_family?, better)?.0)

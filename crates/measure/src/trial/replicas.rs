@@ -1,7 +1,7 @@
 //! The replicas of a workload in the reports of agents. In: reports, of any times and in any order. Out: the memory of each replica
 //! before the change and now.
 //!
-//! A restarted replica counts as another replica: a replica is known by its pod and by the start of its first process. The time of the
+//! A restarted replica counts as another replica: a replica is identified by its pod and the start of its first process. The time of the
 //! change is the start of the changed replica. The later half of the time since then is compared, and the later half of the readings
 //! before: soon after a start, each replica still differs by its start.
 
