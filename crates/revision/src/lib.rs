@@ -17,8 +17,8 @@ mod sources;
 pub const BUILD: &str = env!("ALLOCANARY_BUILD");
 
 /// What this binary was built from.
-// Not constants: inlined into the command's `main`, they would change its only codegen unit, which took 50 s of processor time to compile
-// again.
+// A function and not constants: inlined into the command's `main`, constants would change its only codegen unit, which took 50 s of
+// processor time to compile again.
 #[inline(never)]
 pub fn built() -> BuildFacts {
     BuildFacts {
