@@ -74,7 +74,8 @@ pub fn sentence(candidate: &str, anatomy: &Anatomy) -> Option<String> {
 }
 
 /// How the candidate at `taken`, or else the one with the least memory, differs from the first: `b has 50.0 MiB less than a: 38.0 less
-/// cached by threads, 12.0 less stacks.` If there is only one candidate, where most of its memory is. `None` if the two are nearly equal.
+/// cached by threads, 12.0 less stacks.` If there is only one candidate, the sentence says where most of its memory is. `None` if the two
+/// are nearly equal.
 pub fn difference(found: &[(usize, &CandidatePoints, Anatomy)], taken: Option<usize>) -> Option<String> {
     let (_, line, first) = found.first()?;
     if found.len() == 1 {

@@ -4,7 +4,7 @@ use allocanary_contents::{Contents, LIKENESS, Leaked, Lost};
 
 use super::{bytes, count};
 
-/// A part is large if it is at least one of this many equal parts of all bytes.
+/// A part is large if it has at least this fraction (one in 20) of all bytes.
 const ALIKE: u64 = 20;
 
 /// A sentence about the leaks, and one about the largest holder.
@@ -36,7 +36,7 @@ fn by(row: &Lost) -> Option<String> {
     Some(format!(", allocated by `{}` ({} of {} sampled)", site.name, count(site.blocks), count(row.blocks)))
 }
 
-/// A sentence about the blocks to which only data leads that looks like pointers, if they are a large part.
+/// A sentence about the blocks that can be reached only through bytes that look like pointers, if these blocks are a large part.
 fn alike(contents: &Contents) -> Option<String> {
     let alike = contents.alike;
     let verb = if alike.blocks == 1 { "is" } else { "are" };
