@@ -20,7 +20,7 @@ pub struct Native {
 /// Adjacent buckets, none of them empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span<'a> {
-    /// The number of the first.
+    /// The number of the first bucket.
     pub first: i32,
     /// The count of each bucket.
     pub counts: &'a [u32],

@@ -17,7 +17,7 @@ pub const MOST_INTERVALS: u32 = 8;
 pub struct Options {
     /// The name of the node that it runs on.
     pub node: String,
-    /// From one probe to a peer to the next.
+    /// The time from one probe of a peer to the next.
     pub interval: Duration,
     /// A probe without an answer for this long is lost.
     pub timeout: Duration,
@@ -25,7 +25,7 @@ pub struct Options {
     pub protocols: Option<Vec<Protocol>>,
     /// Where the web server listens.
     pub listen: SocketAddr,
-    /// Where the peers' web servers listen: the port of HTTP probes, TCP probes and `/peers`; 0 is that of our own.
+    /// Where the peers' web servers listen: the port of HTTP probes, TCP probes and `/peers`; 0 means the port of our own.
     pub peer_port: u16,
     /// Where UDP echo requests are answered and sent to.
     pub udp_port: u16,
@@ -62,7 +62,7 @@ pub struct Options {
     pub probe_self: bool,
     /// Targets outside of the mesh that should answer.
     pub targets: Vec<Target>,
-    /// From one check of a target to the next.
+    /// The time from one check of a target to the next.
     pub target_interval: Duration,
     /// Own addresses. They are left out unless `probe_self`, even if a source names them.
     pub own_addresses: Vec<IpAddr>,
@@ -84,7 +84,7 @@ impl Options {
 /// Which EndpointSlices name the peers.
 #[derive(Clone, Debug)]
 pub struct Kubernetes {
-    /// The namespace; none is the service account's own.
+    /// The namespace. `None` means the service account's own.
     pub namespace: Option<String>,
     /// The headless service that the slices belong to.
     pub service: String,

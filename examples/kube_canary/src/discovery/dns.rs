@@ -55,7 +55,7 @@ struct Family {
 }
 
 impl Resolver {
-    /// With the name servers of `/etc/resolv.conf`.
+    /// A resolver that asks the name servers of `/etc/resolv.conf`.
     pub fn of_system() -> Result<Self, String> {
         let builder = TokioResolver::builder_tokio().map_err(|error| format!("/etc/resolv.conf: {error}"))?;
         Resolver::build(builder)

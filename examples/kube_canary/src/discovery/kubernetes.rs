@@ -127,7 +127,7 @@ fn publish(known: &Known, went_well: bool, options: &Kubernetes, own: &Own, mesh
     // Waits for both slices and nodes, because otherwise peers would have no zones. If nodes cannot be read, peers have no
     // zones.
     let Some(slices) = known.slices.rows.as_ref().filter(|_| known.nodes.is_told()) else { return };
-    // This canary's own pod is an endpoint, so no endpoint at all means that the service is just created again.
+    // This canary's own pod is an endpoint, so no endpoint at all means that the service is being created again.
     if slices.values().all(Vec::is_empty) {
         if went_well {
             super::fail(mesh, SOURCE, format!("{} has no endpoints", options.service));

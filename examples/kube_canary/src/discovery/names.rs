@@ -69,7 +69,7 @@ fn take(answer: Option<Result<(IpAddr, Option<String>), tokio::task::JoinError>>
 /// The state of the round through all names.
 struct Round {
     begun: u64,
-    /// Places of the mesh's table.
+    /// The positions of the mesh's table that had their turn in this round.
     done: usize,
 }
 

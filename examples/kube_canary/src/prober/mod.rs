@@ -134,7 +134,7 @@ impl Prober {
         })
     }
 
-    /// The reason why peers are probed by UDP although no flag asks for it, if so.
+    /// The reason why peers are probed by UDP although no flag asks for it, if they are.
     pub fn fallback(&self) -> Option<&Error> {
         self.fallback.as_ref()
     }
@@ -174,7 +174,7 @@ impl Prober {
         next
     }
 
-    /// Reads, expires, sends. Returns true if there is more to read now.
+    /// Reads answers, marks overdue probes as lost, and sends probes. Returns true if there is more to read now.
     fn tick(&mut self) -> bool {
         let shared = self.shared.clone();
         let mut mesh = shared.lock();

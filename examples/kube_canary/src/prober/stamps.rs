@@ -28,7 +28,7 @@ pub fn both() -> (u64, u64) {
         if gap < best.0 {
             best = (gap, before, wall);
         }
-        // Otherwise something ran between the two readings.
+        // If the gap is longer, something else ran between the two readings.
         if gap < EXACT {
             break;
         }

@@ -21,8 +21,8 @@ pub(super) struct Sight {
 }
 
 impl Sight {
-    /// Made from the books of all protocols. `None` if none has a decided probe. Of the network's protocols, the slower one decides the
-    /// round trip. A web server may take its time, so HTTP counts only if no other protocol answers.
+    /// The sight, from the books of all protocols. `None` if none has a decided probe. Of the network's protocols, the slower one decides
+    /// the round trip. A web server may take its time, so HTTP counts only if no other protocol answers.
     pub(super) fn of(entry: &Entry) -> Option<Self> {
         let mut losses = [UNKNOWN; Protocol::ALL.len()];
         let mut medians = [None; Protocol::ALL.len()];

@@ -82,7 +82,7 @@ impl<'a> Exposition<'a> {
         self.press.put(&self.message);
     }
 
-    /// A whole line that is the same in both formats.
+    /// Writes a whole line that is the same in both formats.
     #[inline]
     pub(super) fn sample(&mut self, pieces: [&str; 7]) {
         if self.format == Format::Protobuf {

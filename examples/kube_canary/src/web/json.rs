@@ -104,11 +104,11 @@ impl Serialize for Protocols<'_> {
 #[derive(Serialize)]
 struct Shown {
     up: Option<bool>,
-    /// The share of the latest decided probes, at most 64.
+    /// The share of lost probes among the latest decided ones, at most 64.
     recent_loss: Option<f64>,
     /// Those probes, the latest last: `.` means answered, and `x` means lost.
     recent: String,
-    /// The median of the latest replies, at most 64. So is the next one.
+    /// The median of the latest replies, at most 64. The next field is of the same replies.
     p50_seconds: Option<f64>,
     p99_seconds: Option<f64>,
     last_rtt_seconds: Option<f64>,

@@ -53,7 +53,7 @@ impl Labels {
                 node => self.label("peer_node", node),
             }
             if told == Told::ByAddress {
-                // An address has nothing to escape, and a String takes all.
+                // An address has no character to escape, and writing to a String cannot fail.
                 let _ = write!(self.text, "peer_ip=\"{}\",", entry.peer.address);
             } else if entry.peer.address.is_ipv6() {
                 self.label("family", "ipv6");

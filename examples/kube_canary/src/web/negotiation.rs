@@ -5,8 +5,8 @@ use hyper::header::{ACCEPT, ACCEPT_ENCODING, HeaderName};
 
 use super::exposition::Format;
 
-/// OpenMetrics if the client prefers it to plain text or ranks both equally. A client without a preference gets plain text. Protobuf
-/// messages if the client prefers them and there are native histograms.
+/// OpenMetrics if the client prefers it to plain text or ranks both equally. A client without a preference gets plain text. A client that
+/// prefers protobuf messages gets them if there are native histograms.
 pub(super) fn format(headers: &HeaderMap, native: bool) -> Format {
     let (mut open, mut classic, mut messages) = (0.0_f32, 0.0_f32, 0.0_f32);
     for (name, quality) in offers(headers, &ACCEPT) {

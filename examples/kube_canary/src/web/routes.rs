@@ -53,7 +53,7 @@ pub(super) struct Site {
     /// Whether peers have native histograms.
     pub(super) native: bool,
     pub(super) labels: Mutex<Labels>,
-    /// Whether the message was written that the series of all peers are too many.
+    /// Whether the message about too many series was already written.
     pub(super) said_too_large: AtomicBool,
     /// Notified of requests, for the task that waits for idle threads.
     pub(super) quiet: Quiet,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use flate2::read::GzDecoder;
 
-/// The verb with which the cell starts this.
+/// The verb with which the cell starts the scraper.
 pub const VERB: &str = "scrape";
 
 /// The command.
