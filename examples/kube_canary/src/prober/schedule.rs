@@ -77,7 +77,7 @@ impl Schedule {
         self.known = wanted;
     }
 
-    /// How early a probe may be sent, together with others: the mean time of [`TOGETHER`] probes, given the number of probes in an
+    /// How early a probe may be sent, together with others: the mean time of `TOGETHER` probes, given the number of probes in an
     /// interval.
     pub fn early(&self) -> u64 {
         let together = self.interval * TOGETHER / (self.heap.len() as u64).max(1);
