@@ -1,5 +1,5 @@
 //! `allocanary try`: gives one replica other settings, and compares. In: a workload, variables, and agents or their reports. Out: the
-//! commands that change one replica. Once a replica has the variables, the verdict. `try` changes nothing itself.
+//! commands that change one replica or, once a replica has the variables, the verdict. `try` changes nothing itself.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
