@@ -306,9 +306,9 @@ impl Fold {
         host
     }
 
-    /// Moves cells that failed before they reported their allocator's version. They join the group of the same candidate that has a
-    /// version, and the same builds of the user's files. If there are several versions, it is the one that the same build of the command
-    /// measured. If that is not one, they stay separate. To be called when all rows are added.
+    /// Moves cells that failed before they reported their allocator's version. They join the group of the same candidate, with the same
+    /// builds of the user's files, that has a version. If there are groups with several versions, they join the one that the same build of
+    /// the command measured. If that build measured none or several, they stay separate. Call this when all rows are added.
     pub fn settle(&mut self) {
         let mut of_cell: BTreeMap<CellKey, Versions> = BTreeMap::new();
         let mut of_candidate: BTreeMap<(Candidate, Arc<Conditions>, Version), Versions> = BTreeMap::new();

@@ -57,8 +57,8 @@ fn tail(own: &[f64], other: &[f64], margin: f64) -> Tail {
         return Tail::Clear;
     };
     let sizes = (other.len(), own.len());
-    // Far beyond the other sample's highest value, `reach`: by more than the margin, and by at least the factor from its median to `reach`.
-    // If all runs moved, the limit moves by the ratio of the medians.
+    // A run lies far beyond if it exceeds the other sample's highest value, `reach`, by more than the margin, and by more than the factor
+    // from that sample's median to `reach`. If all runs moved, the limit moves by the ratio of the medians.
     let moved = (own_middle / middle).max(1.0);
     if moved.is_infinite() {
         return Tail::Clear; // a rise from zero has no ratio

@@ -124,8 +124,8 @@ impl GroupComparison {
         self.repeats(to_equal.max(to_differ), FALSE_DISCOVERIES / self.family as f64)
     }
 
-    /// The number of repeats that make half the interval's width, in logarithms, as small as `wanted`, and that are
-    /// enough for a single difference to be significant at the level `misses`.
+    /// The number of repeats that make half of the interval's width as small as `wanted`, in logarithms. They are also enough for a single
+    /// difference to be significant at the level `misses`.
     fn repeats(&self, wanted: f64, misses: f64) -> Option<usize> {
         if self.doubted {
             return None;
