@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use crate::outside::harmless;
 
 /// A text that another program chose. It may contain control codes of a terminal, markup, line feeds, or commands of a shell. It has no
-/// `Display` and is no path, so that it cannot be shown or opened by mistake.
+/// `Display` and cannot be used as a path, so that it is not shown or opened by mistake.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
 pub struct Foreign(String);
