@@ -85,7 +85,7 @@ impl Resolver {
     /// All addresses of a name. If one family fails and the other has addresses, this is not an error.
     ///
     /// # Errors
-    /// What a name server said, or that none did.
+    /// What a name server said, or that none answered.
     pub async fn addresses(&self, name: &str) -> Result<Vec<IpAddr>, String> {
         self.both(name).await.map(|(addresses, _)| addresses)
     }

@@ -141,7 +141,8 @@ impl Prober {
 
     /// Probes, and answers other canaries' UDP echo, until it is dropped.
     ///
-    /// # Errors Only if the timer or the socket of UDP echo fails permanently.
+    /// # Errors
+    /// Only if the timer or the socket of UDP echo fails permanently.
     pub async fn run(mut self) -> Result<()> {
         let timing = |error| Error::System { what: "waiting for the next probe", error };
         loop {

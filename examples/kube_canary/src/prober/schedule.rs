@@ -22,8 +22,8 @@ const TOGETHER: u64 = 4;
 /// tenth of the interval anyway. With both, a probe is sent between 20 % of an interval before its place and 10 % after
 /// it.
 const MOST_EARLY: u64 = 10;
-/// A probe is early by at least the interval divided by this. With a thousand peers these are ten packets at a time, which no queue drops,
-/// and a hundred wake-ups a second.
+/// A probe is early by at least the interval divided by this. With a thousand peers, ten packets are sent at a time, which no queue drops,
+/// and there are a hundred wake-ups a second.
 const LEAST_EARLY: u64 = 100;
 /// A timer is not exact below this, in nanoseconds. If the interval is short, half the interval is used instead:
 /// otherwise a probe and the next one to the same peer would be sent together.
