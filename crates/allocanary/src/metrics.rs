@@ -18,10 +18,10 @@
 //! }
 //! ```
 //!
-//! A scrape costs less than 200 microseconds; with many arenas this is true from the third scrape on (`cargo bench --bench scrape
-//! --features prometheus`). jemalloc adds up the statistics of each arena, which takes 2.5 milliseconds with 256 arenas. If this took too
-//! much processor time twice in a row, a scrape shows the previous sum and starts a thread that adds up the next. A scrape can still wait
-//! for locks of other threads. `allocanary_allocator_statistics_age_seconds` is the age of the counters.
+//! A scrape costs less than 200 microseconds; with many arenas this is true from the third scrape on
+//! (`cargo bench --bench scrape --features prometheus`). jemalloc adds up the statistics of each arena, which takes 2.5 milliseconds with
+//! 256 arenas. If this took too much processor time twice in a row, a scrape shows the previous sum and starts a thread that adds up the
+//! next. A scrape can still wait for locks of other threads. `allocanary_allocator_statistics_age_seconds` is the age of the counters.
 //! [`with_refresh`](AllocatorCollector::with_refresh) sets a fixed maximum age instead.
 //!
 //! `allocanary_resident_bytes` is the resident memory of the process, one series for each part. The sum of the parts is what the kernel

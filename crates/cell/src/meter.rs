@@ -39,6 +39,7 @@ pub struct Column {
     pub about: &'static str,
 }
 
+/// A row of a meter's table.
 pub const fn column(name: &'static str, unit: Unit, about: &'static str) -> Column {
     Column { name, unit, about }
 }

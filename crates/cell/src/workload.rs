@@ -54,6 +54,7 @@ impl Workload {
     }
 }
 
+/// A row of a workload's table of parameters.
 pub const fn parameter(
     name: &'static str,
     kind: SettingKind,

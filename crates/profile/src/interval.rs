@@ -37,7 +37,7 @@ pub struct SampleSums {
     variance: f64,
     /// The most further bytes that one more sample could represent: those of a small block, which any site may have.
     most: f64,
-    /// The largest size times chance of a sampled block: nearly 0 for a small block, and the whole size for a large one.
+    /// The maximum of size times chance over the sampled blocks: nearly 0 for a small block, and the whole size for a large one.
     seen: f64,
 }
 

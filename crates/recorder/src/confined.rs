@@ -1,6 +1,6 @@
-//! Ends a recording before the process forbids itself what the recorder needs. This is a filter of system calls that may forbid the
-//! recorder's calls, or a time-stamp counter that ends the thread (`PR_SET_TSC`, and `SECCOMP_MODE_STRICT`, which includes it). Without the
-//! counter no clock is left, because the C library's clocks read the same counter.
+//! Ends a recording before the process forbids itself what the recorder needs. It does so with a filter of system calls, which may
+//! forbid the recorder's calls, or with `PR_SET_TSC` (also part of `SECCOMP_MODE_STRICT`), after which a read of the time-stamp counter
+//! ends the thread. Without the counter no clock is left, because the C library's clocks read the same counter.
 
 use super::process::{self, begin};
 use super::thread::QUIET;

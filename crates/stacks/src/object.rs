@@ -43,7 +43,7 @@ pub struct MappedObject {
     pub start: u64,
     /// The address after its last byte.
     pub end: u64,
-    /// The difference between an address in the process and the same address in the file.
+    /// An address in the process minus the address of the same byte in the file.
     pub bias: u64,
     header: u64,
     name: *const c_char,

@@ -1,13 +1,12 @@
-//! A map of blocks by their addresses. In: addresses of a trace, which are multiples of 8. Out: the record of the block
-//! there.
+//! A map of blocks by their addresses. In: addresses of a trace, which are multiples of 8. Out: the record of the block at an address.
 //!
 //! The records of the blocks of one page are stored together, in order and without gaps. A program makes and frees neighbours together, so
-//! these records are in the processor's caches, and a block takes little more than the bytes of its record. A block that is alone in its
+//! their records are in the processor's caches, and a block takes little more than the bytes of its record. A block that is alone in its
 //! page takes some 150 bytes.
 
 use crate::hash::AddressMap;
 
-/// The units of 8 bytes in a page, and the number of words for their bits (one bit for each unit).
+/// The number of units of 8 bytes in a page, and the number of words for their bits (one bit for each unit).
 const UNITS: u64 = 512;
 const WORDS: usize = UNITS as usize / 64;
 
@@ -24,7 +23,7 @@ struct Page<T> {
     blocks: Vec<T>,
 }
 
-/// The page of an address, and its unit there.
+/// The page of an address, and the number of its unit in this page.
 fn split(address: u64) -> (u64, usize) {
     let units = address >> 3;
     (units / UNITS, (units % UNITS) as usize)
@@ -35,7 +34,7 @@ impl<T> Page<T> {
         self.begins[unit / 64] >> (unit % 64) & 1 == 1
     }
 
-    /// How many blocks begin before this unit.
+    /// The number of blocks that begin before this unit.
     fn before(&self, unit: usize) -> usize {
         let below = self.begins[unit / 64] & ((1 << (unit % 64)) - 1);
         let words: u32 = self.begins[..unit / 64].iter().map(|word| word.count_ones()).sum();
@@ -59,7 +58,6 @@ impl<T> Default for Blocks<T> {
 }
 
 impl<T> Blocks<T> {
-    /// The number of blocks.
     pub(crate) fn len(&self) -> usize {
         self.count
     }
@@ -79,7 +77,7 @@ impl<T> Blocks<T> {
             return Some(std::mem::replace(&mut page.blocks[at], block));
         }
         if page.blocks.len() == page.blocks.capacity() {
-            // Grows by an eighth: doubling would take 1.5 times the memory.
+            // The vector grows by an eighth, because doubling would take 1.5 times the memory.
             page.blocks.reserve_exact(page.blocks.len() / 8 + 1);
         }
         page.blocks.insert(at, block);
@@ -113,7 +111,7 @@ impl<T> Blocks<T> {
         }
     }
 
-    /// Removes all blocks. Returns them with their addresses, in no order.
+    /// Removes all blocks, and returns them with their addresses, in no particular order.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = (u64, T)> {
         self.count = 0;
         std::mem::take(&mut self.pages).into_iter().flat_map(|(number, page)| {

@@ -14,12 +14,12 @@ use crate::stacks::{Resident, StackId, Stacks};
 pub struct TraceBuilder {
     bytes: Vec<u8>,
     threads: BTreeMap<u32, Thread>,
-    /// Length of a chunk.
+    /// The length of a chunk.
     chunk: usize,
-    /// Events between two stamps.
+    /// The number of events between two stamps.
     every: u32,
     last: u64,
-    /// The window in ticks, and the tick at which the last overwritten chunk had been closed.
+    /// The window in ticks, and the tick until which closed chunks are overwritten.
     window: Option<(u64, u64)>,
     /// The stack of one allocation in this many is written; 0 without stacks.
     stacks: u32,
@@ -36,7 +36,7 @@ struct Thread {
 }
 
 impl TraceBuilder {
-    /// An empty trace with chunks of this length.
+    /// Begins an empty trace with chunks of this length.
     pub fn new(chunk: usize) -> Self {
         TraceBuilder {
             bytes: vec![0; HEADER],
@@ -54,7 +54,8 @@ impl TraceBuilder {
         TraceBuilder { every, ..TraceBuilder::new(chunk) }
     }
 
-    /// As [`new`](Self::new), of a window in ticks. Chunks that were closed at tick `lost` or before are overwritten.
+    /// As [`new`](Self::new), for a window of this many ticks. Chunks that were closed at tick `lost` or before are
+    /// overwritten.
     pub fn windowed(chunk: usize, window: u64, lost: u64) -> Self {
         TraceBuilder { window: Some((window, lost)), ..TraceBuilder::new(chunk) }
     }
@@ -69,7 +70,7 @@ impl TraceBuilder {
         TraceBuilder { stacks: one_in.max(1), ..TraceBuilder::windowed(chunk, window, lost) }
     }
 
-    /// Adds the nodes (without the root) and the modules of a trace with stacks.
+    /// Adds the tables of a trace with stacks: its nodes (without the root) and its modules.
     pub fn tables(&mut self, stacks: &Stacks) {
         let mut nodes = Vec::new();
         for node in stacks.nodes.iter().skip(1) {
@@ -115,7 +116,7 @@ impl TraceBuilder {
         self.stacked(thread, ticks, event, 0);
     }
 
-    /// Adds an event. An allocation has this stack, if the trace has stacks.
+    /// Adds an event. If it is an allocation, and the trace has stacks, this is its stack.
     pub fn stacked(&mut self, thread: u32, ticks: u64, event: Event, stack: StackId) {
         self.last = self.last.max(ticks);
         let known = self.threads.len() + usize::from(!self.threads.contains_key(&thread));

@@ -1,7 +1,7 @@
 //! Single events as bytes: see the table in [`format`](crate::format). In: a call of the malloc family. Out: its bytes,
-//! and the reverse. Writer and reader keep the same state, a [`Coder`], so that an address is a small difference.
+//! and the reverse. Writer and reader keep the same state, a [`Coder`], so that an address becomes a small difference.
 //!
-//! Nothing here allocates: the writer runs inside other programs' `malloc`.
+//! Nothing here allocates, because the writer runs inside other programs' `malloc`.
 
 mod near;
 
@@ -12,7 +12,7 @@ use crate::stacks::StackId;
 /// Stamps below this number of ticks take at most three bytes.
 pub const NEAR_TICKS: u64 = 1 << 21;
 
-/// Entries of the table of recent blocks.
+/// The number of entries in the table of recent blocks.
 const RECENT: usize = 2048;
 
 /// A call, or another event of a thread.
@@ -41,13 +41,13 @@ pub enum Event {
     ResizeFailed,
     /// The realloc to size 0 freed its block.
     ResizeFreed,
-    /// RssAnon in KiB.
+    /// The RssAnon of the process, in KiB.
     Resident(u64),
     /// The thread ends.
     End,
-    /// A mark.
+    /// A mark of the recorder: 0 ready, 1 peak, 2 idle.
     Mark(u8),
-    /// Only a stamp.
+    /// A stamp without another event.
     Stamp,
     /// The stack of the thread's next allocation.
     Stack(StackId),
@@ -60,24 +60,24 @@ pub enum AllocFunction {
     Malloc,
     /// calloc.
     Calloc,
-    /// memalign, aligned_alloc, posix_memalign, valloc: with log2 of the alignment.
+    /// memalign, aligned_alloc, posix_memalign, valloc, with log2 of the alignment.
     Aligned(u8),
     /// The end of a realloc.
     Resized,
 }
 
-/// A read event: the event, the ticks of its stamp, and its length in bytes.
+/// What a read returns: the event, the ticks of its stamp, and its length in bytes.
 pub type DecodedEvent = (Event, Option<u64>, usize);
 
 /// The state that a thread's writer and its reader share. All zeros is its first state.
 #[derive(Clone)]
 #[repr(C)]
 pub struct Coder {
-    /// The last address, divided by 8, of each size class.
+    /// For each size class, the last address, divided by 8.
     sizes: [u64; 129],
     /// For each slot, the last address, divided by 8, that was freed by address.
     freed: [u64; 16],
-    /// Recent addresses, divided by 8, by their hash.
+    /// Recent addresses, divided by 8, each at the entry of its hash.
     recent: [u64; RECENT],
 }
 
@@ -129,7 +129,7 @@ unsafe fn put(at: *mut u8, number: u64) -> *mut u8 {
 /// As [`put`].
 #[inline(never)]
 unsafe fn put_long(mut at: *mut u8, mut number: u64) -> *mut u8 {
-    // SAFETY: the caller's promise: 64 bits are ten groups of seven.
+    // SAFETY: the caller's promise, and 64 bits are at most ten groups of seven.
     unsafe {
         while number >= 0x80 {
             *at = number as u8 | 0x80;
@@ -141,7 +141,7 @@ unsafe fn put_long(mut at: *mut u8, mut number: u64) -> *mut u8 {
     }
 }
 
-/// Finishes an event: its first byte is written last.
+/// Finishes an event by writing its first byte, which comes last.
 ///
 /// # Safety
 ///
@@ -154,7 +154,8 @@ unsafe fn finish(at: *mut u8, first: u8, end: *mut u8) -> *mut u8 {
     end
 }
 
-/// Whether the size of a block of malloc fits in the event's first byte: a multiple of 8, at most 504 bytes.
+/// Whether the size of a block of malloc fits in the event's first byte. It then is a multiple of 8, and at most 504
+/// bytes.
 #[inline(always)]
 pub fn is_short(size: u64) -> bool {
     size.is_multiple_of(8) && size.wrapping_sub(1) < 504
@@ -236,7 +237,7 @@ impl Coder {
         }
     }
 
-    /// The table's entry of a block that this thread allocated recently.
+    /// The table's entry of this block, if this thread allocated it recently.
     #[inline(always)]
     pub fn recent(&self, address: u64) -> Option<usize> {
         let units = address >> 3;
@@ -244,7 +245,7 @@ impl Coder {
         (self.recent[entry] == units).then_some(entry)
     }
 
-    /// Writes a free of [`recent`](Self::recent)'s entry.
+    /// Writes a free of a recent block. `entry` is from [`recent`](Self::recent).
     ///
     /// # Safety
     ///
@@ -279,8 +280,8 @@ impl Coder {
         unsafe { finish(at, (slot as u8) << 2 | 2, put(put(at.add(1), difference), ticks)) }
     }
 
-    /// Writes the begin of a realloc. A recent block needs no stamp; for any other block a stamp is written. Returns
-    /// the place after the event, and whether the stamp was written.
+    /// Writes the beginning of a realloc, with a stamp if the block is not recent. Returns the place after the event,
+    /// and whether the stamp was written.
     ///
     /// # Safety
     ///
@@ -299,7 +300,7 @@ impl Coder {
         }
     }
 
-    /// Writes an event that has no address. Events with a stamp use `ticks`.
+    /// Writes an event that has no address. `ticks` is for events with a stamp.
     ///
     /// # Safety
     ///
@@ -391,7 +392,7 @@ impl Coder {
     }
 }
 
-/// The bytes of one event.
+/// The bytes of one event, and how many of them were read.
 struct Bytes<'a> {
     bytes: &'a [u8],
     at: usize,

@@ -13,7 +13,7 @@ impl Error {
         Error(text.into())
     }
 
-    /// A system error with a file.
+    /// An error of the system with a file.
     pub fn file(path: &Path, doing: &str, error: impl fmt::Display) -> Self {
         Error(format!("{}: {doing}: {error}", path.display()))
     }

@@ -1,9 +1,9 @@
-//! The bytes of a trace. In: a file. Out: its header and the headers of its chunks. How a reader orders the events of different
-//! threads: `FORMAT.md` of this crate.
+//! The bytes of a trace. In: a file. Out: its header and the headers of its chunks. `FORMAT.md` of this crate says how a reader orders the
+//! events of different threads.
 //!
-//! All numbers are little-endian. A file is one process image: a fork and an exec each begin a new one.
+//! All numbers are little-endian. A file is the trace of one process image, so a fork and an exec each begin a new file.
 //!
-//! **File header**, 4096 bytes. It is a mapped page, so it is complete whenever the process dies.
+//! **File header**, 4096 bytes. It is in a mapped page, so it is complete at any moment at which the process dies.
 //!
 //! | offset | bytes | content |
 //! |--:|--:|---|
@@ -47,7 +47,7 @@
 //! | 1024 | 256 | build of the writer, ends with NUL |
 //! | 1280 | 2816 | command line, arguments separated by spaces, ends with NUL |
 //!
-//! **Chunk**, at a multiple of 64 bytes. One thread writes it. A chunk of zeros is one that was handed out and not begun.
+//! **Chunk**, at a multiple of 64 bytes. One thread writes it. A chunk of zeros was handed out but not begun.
 //!
 //! | offset | bytes | content |
 //! |--:|--:|---|
@@ -59,20 +59,21 @@
 //! | 24 | 8 | window, first chunk of a place: clock ticks when the place was closed, 0 while a thread writes there; else 0 |
 //! | 32 | | events, to the first zero byte or the end |
 //!
-//! **Window**: the last seconds only (`--window`). Places of one length follow the header without gaps. A place has one
-//! chunk, followed by chunks of threads that began after the thread of the chunk before had ended. The thread of the last
-//! chunk closes the place. A place that was closed longer ago than the window is used again: the magic of its first chunk
-//! is erased, then its bytes, then it gets a new header. The place that was closed first is used again first; at the
-//! maximum size even before it has left the window. So a reader skips a place without the magic to its end, and numbers of
-//! a thread's chunks may be missing. If a place has several chunks, each was complete before the next one began: the stamp
-//! in the header of the next chunk is later than all events of the one before. Each chunk is read by itself: its table of
-//! recent blocks and its former addresses begin at 0. The window begins at the tick at which the last place that was used
-//! may have happened before the window (by the stamp before them), and frees that happened before it (by the stamp
-//! after them). So if a block's allocation is in the window, its free is there too. A free of an address that does not
-//! occur earlier in the window is of a block from before the window: it is dropped, and counted separately from strays.
+//! **Window**: the trace has the last seconds only (`--window`). Places of one length follow the header without gaps. A place begins with
+//! one chunk. If the thread of a chunk ends, a later thread may add the next chunk to the same place. The thread of the last chunk closes
+//! the place.
+//! A place that was closed longer ago than the window is used again. First the magic of its first chunk is erased, then its bytes, then it
+//! gets a new header. The place that was closed first is used again first. At the maximum size it is used again even if it is still in the
+//! window. So a reader skips a place without the magic to its end, and numbers of a thread's chunks may be missing.
+//! If a place has several chunks, each was complete before the next one began. So the stamp in the header of the next chunk is later than
+//! all events of the chunk before it. Each chunk is read by itself: its table of recent blocks and its former addresses begin at 0.
+//! The window begins at the tick at which the last place that was used again had been closed, but not earlier than its length before the
+//! last tick. A reader drops allocations that may have happened before the window (by the stamp before them), and frees that happened
+//! before it (by the stamp after them). So if a block's allocation is in the window, its free is there too. If the address of a free does
+//! not occur earlier in the window, the block is from before the window. The reader drops this free, and counts it separately from strays.
 //!
-//! **Stacks** (`--stack-sample`). Between the chunks of events are chunks of tables, with the same alignment
-//! and a header of the same length: a magic, which is written last, the length at 4, and:
+//! **Stacks** (`--stack-sample`). Between the chunks of events are chunks of tables. They have the same alignment and a header of the same
+//! length: a magic, which is written last, the length at 4, and:
 //!
 //! | magic | 8 | 12 | then, from 32 on |
 //! |---|---|---|---|
@@ -81,57 +82,56 @@
 //! | `RESI` | mark: 0 ready, 1 peak, 2 idle, 3 the end of the recording | number of ranges | ranges of addresses: the first, and the one after the last, 8 bytes each |
 //!
 //! A node is one frame of a stack, and its parent is the caller's frame; 0 is the root. A node's number is above its parent's. The number
-//! of a stack is that of its innermost node. The module of a node is a number from 1 on, in the order of all modules; 0 means that there is
-//! none, or that it had no room: then it is the last module with the address. A module is a file with the code of a frame, and is written
-//! at its first frame:
+//! of a stack is that of its innermost node. The module of a node is a number from 1 on, in the order of all modules. If it is 0, the node
+//! has no module, or there was no room for it; the last module with the address is then meant. A module is a file with the code of a frame,
+//! and is written at its first frame:
 //!
 //! | offset | bytes | content |
 //! |--:|--:|---|
 //! | 0 | 4 | length of the record, a multiple of 8; written last |
 //! | 4 | 2 | length of the path |
 //! | 6 | 2 | length of the build-id |
-//! | 8 | 8 | its first address |
+//! | 8 | 8 | the first address of the module |
 //! | 16 | 8 | the address after its last one |
-//! | 24 | 8 | what is added to an address of the file to get one of the process |
+//! | 24 | 8 | the address in the process minus the address in the file, of the same byte |
 //! | 32 | | the path as the dynamic linker has it (the program's own is that of its executable), then the build-id |
 //!
-//! `RESI` is written by `record` after the run: the pages of private memory without a file that were resident at the mark, except
-//! those of the writer.
+//! `record` writes `RESI` after the run. It has the pages of private memory without a file that were resident at the mark, except those of
+//! the writer.
 //!
 //! An allocation is chosen for a stack if `(address / 8 * 0xD6E8FEB86659FD93 mod 2^64) / 2^32` is below 2^32 / N, where N is the number at
-//! 172. If N is 1 all are chosen. The stack of a chosen allocation is that of the event before it (kind 2, x 28). Without such an event it
-//! is `next[h]`: each thread has a table `next` of 4,096 numbers, at first 0. `h` is `((last * 256 + class) * 0x9E3779B97F4A7C15 mod 2^64)
-//! / 2^52`; `last` is the stack of the thread's last chosen allocation, at first 0, and `class` the size class below. After each chosen
-//! allocation `next[h]` and `last` are its stack.
+//! 172. If N is 1, all allocations are chosen. The stack of a chosen allocation is in the event before it (kind 2, x 28). Without such an
+//! event it is `next[h]`: each thread has a table `next` of 4,096 numbers, at first 0. `h` is `((last * 256 + class) * 0x9E3779B97F4A7C15
+//! mod 2^64) / 2^52`. `last` is the stack of the thread's last chosen allocation, at first 0. `class` is the size class below. After each
+//! chosen allocation, its stack is stored in `next[h]` and in `last`.
 //!
-//! **Window and stacks**. A place with tables has no events. It may have several tables, one
-//! after the other. Such a place is never used again. So each node that an event names is in the file, even if it was
-//! written long before the window. The tables have at most half of the places. When they have used this half, new nodes
-//! are not written, and stacks that need a new node are counted at 192. Each chunk of
-//! events is read by itself here as well: its table `next` and its `last` begin at 0, and the event of a stack is in the chunk of its
+//! **Window and stacks**. A place with tables has no events. It may have several tables, one after the other, and is never used again. So
+//! each node that an event names is in the file, even if it was written long before the window. The tables have at most half of the places.
+//! When they have used this half, new nodes are not written, and stacks that need a new node are counted at 192. Each chunk of events is
+//! read by itself here as well: its table `next` and its `last` begin at 0, and the event of a stack is in the same chunk as its
 //! allocation. The tables that `record` adds after the run are after the last place.
 //!
-//! **Packed**. `record` packs a trace when its process has ended. The header is that of the trace before, with one bit more, and with the
-//! offsets of the unpacked file. After it come the chunks of that file that were begun, in order, without gaps, each with a header of 48
+//! **Packed**. `record` packs a trace when its process has ended. The header is that of the unpacked trace, with one bit more; its offsets
+//! are those of the unpacked file. After the header come the chunks that were begun, in order, without gaps, each with a header of 48
 //! bytes:
 //!
 //! | offset | bytes | content |
 //! |--:|--:|---|
 //! | 0 | 4 | magic `PACK` |
 //! | 4 | 4 | bytes that follow this header; not more than the chunk has after its own header |
-//! | 8 | 8 | where the chunk began in the file before |
+//! | 8 | 8 | offset of the chunk in the unpacked file |
 //! | 16 | 32 | the chunk's header |
-//! | 48 | | what followed that: as it was if it has the same length, else deflated (RFC 1951) |
+//! | 48 | | the bytes after the chunk's header: unchanged if they have the same length, else deflated (RFC 1951) |
 //!
-//! Each chunk is inflated by itself, to the length that its header says: at most 1 MiB.
+//! Each chunk is inflated by itself, to the length in its header, which is at most 1 MiB.
 //!
-//! **Event**: a first byte, then the bytes of its kind. The two low bits of the first byte are the kind, `x` is the six others. The first
-//! byte is written last, or together with all others by one store. So if the process ends, an event is there as a whole or not at all.
-//! `varint` is LEB128. `delta` is the zigzag varint of an address divided by 8, minus a former one: for allocations the thread's last of
-//! the same size class (`x` of a small block; else 64 + the number of bits of the size), for frees the thread's last free by address in the
-//! same slot. `dt` is the varint of clock ticks since the thread's last stamp. An event without `dt` happened between two stamps of its
-//! thread; at least every 16th event has one. It happened within the ticks at 208 after the first of these two stamps: if more ticks have
-//! passed, the event has a stamp.
+//! **Event**: a first byte, then the bytes of its kind. The two low bits of the first byte are the kind, and `x` is the six others. The
+//! first byte is written last, or together with all others by one store. So if the process ends, an event is complete or absent. `varint`
+//! is LEB128. `delta` is the zigzag varint of an address divided by 8, minus an earlier one. For an allocation this is the thread's last of
+//! the same size class (`x` of a small block; else 64 + the number of bits of the size). For a free it is the thread's last free by address
+//! in the same slot. `dt` is the varint of clock ticks since the thread's last stamp. An event without `dt` happened between two stamps of
+//! its thread, and at least every 16th event has one. It happened at most the ticks at 208 after the first of these two stamps, because
+//! after more ticks an event gets a stamp.
 //!
 //! | kind | x | then | meaning |
 //! |--:|--:|---|---|
@@ -153,14 +153,12 @@
 //! | 2 | 28 | varint | with stacks: the stack of the thread's next allocation |
 //! | 3 | 1-63 | delta, dt | malloc of 8x bytes, with a stamp |
 //!
-//! A free or the begin of a realloc is written before the real call, and an allocation after it. So frees and
-//! allocations of one address alternate. From this a reader finds the order of the threads' events: no order is
-//! recorded.
+//! A free or the beginning of a realloc is written before the real call, and an allocation after it. So frees and allocations of one
+//! address alternate. The order of the threads' events is not recorded: a reader finds it from this rule.
 //!
-//! Once a process has a second thread, an allocation whose address is not in the thread's table has a stamp, in its own
-//! event or in one right before it: the block may have been another thread's. One case remains inexact: an address is
-//! in the thread's table, but another thread has had it since. The event may then be placed too early, by at most the
-//! ticks at 208.
+//! Once a process has a second thread, an allocation whose address is not in the thread's table has a stamp, in its own event or in one
+//! right before it. The reason: the block may have been another thread's. One case remains inexact: the address is in the thread's table,
+//! but another thread has had it since. The event may then be placed too early, by at most the ticks at 208.
 //!
 //! The table of recent blocks has 2048 addresses, at first 0. An allocation puts its address, divided by 8, in entry
 //! `(address / 8 * 0x9E3779B97F4A7C15 mod 2^64) / 2^53`. Reader and writer update the table in the same way.
@@ -176,15 +174,15 @@ pub use chunk::{Chunk, TableHeader, put_module};
 pub const MAGIC: [u8; 8] = *b"ALCTRACE";
 /// The version that this crate writes and reads.
 pub const VERSION: u32 = 1;
-/// The part of a trace that has only the last seconds, as a bit of the number at [`at::PARTS`].
+/// The bit of a trace with a window, in the number at [`at::PARTS`].
 pub const WINDOW: u32 = 1;
-/// The part of a trace that has stacks, as such a bit.
+/// The bit of a trace with stacks, in the same number.
 pub const STACKS: u32 = 2;
-/// The part of a trace that is packed, as such a bit.
+/// The bit of a packed trace, in the same number.
 pub const PACKED: u32 = 4;
 /// The first bytes of a chunk's header in a packed trace.
 pub const PACK_MAGIC: [u8; 4] = *b"PACK";
-/// Length of that header, the chunk's own included.
+/// Length of the header of a packed chunk, including the chunk's own header.
 pub const PACK_HEADER: usize = 16 + CHUNK_HEADER;
 /// Length of the file header.
 pub const HEADER: usize = 4096;
@@ -200,24 +198,24 @@ pub const MODULE_MAGIC: [u8; 4] = *b"MODL";
 pub const RESIDENT_MAGIC: [u8; 4] = *b"RESI";
 /// Length of a node.
 pub const NODE: usize = 16;
-/// The most nodes of a trace, including the root.
+/// The maximum number of nodes of a trace, including the root.
 pub const MOST_NODES: usize = 1 << 22;
 /// Length of a module without its path and its build-id.
 pub const MODULE_HEADER: usize = 32;
-/// Chunks begin at multiples of this.
+/// Chunks begin at multiples of this number of bytes.
 pub const CHUNK_ALIGN: usize = 64;
 /// The longest chunk that a reader accepts.
 pub const LONGEST_CHUNK: usize = 1 << 20;
-/// No event is longer.
+/// The maximum length of an event.
 pub const LONGEST_EVENT: usize = 40;
-/// The time-stamp counter is divided by two to the power of this.
+/// A tick is two to the power of this number of counts of the time-stamp counter.
 pub const TICK_SHIFT: u32 = 5;
 /// A thread writes a stamp at least once in this many events.
 pub const STAMP_EVERY: u32 = 16;
 /// A thread also writes a stamp when this many ticks have passed since its last one: 87 us at 3 GHz, 131 us at 2 GHz.
 pub const STAMP_TICKS: u64 = 1 << 13;
 
-/// The recorder was taken out of the process again.
+/// The value at [`at::ATTACHED`] if the recorder was taken out of the process again.
 pub const DETACHED: u32 = 2;
 /// The state of a trace that ended before its process confined itself.
 pub const CONFINED: u32 = 4;
@@ -226,9 +224,9 @@ pub const CONFINED: u32 = 4;
 pub mod at {
     /// The version.
     pub const VERSION: usize = 8;
-    /// Bytes handed out.
+    /// Bytes of the file that are handed out to chunks.
     pub const USED: usize = 16;
-    /// Their maximum.
+    /// The maximum of [`USED`].
     pub const LIMIT: usize = 24;
     /// The state.
     pub const STATE: usize = 32;
@@ -254,9 +252,9 @@ pub mod at {
     pub const PAGE: usize = 92;
     /// Calls that were not recorded.
     pub const LOST: usize = 96;
-    /// RssAnon at the last reading.
+    /// RssAnon at the last reading, in bytes.
     pub const RESIDENT: usize = 104;
-    /// Its maximum.
+    /// The most RssAnon so far, in bytes.
     pub const MOST_RESIDENT: usize = 112;
     /// The window in nanoseconds.
     pub const WINDOW: usize = 120;
@@ -264,9 +262,9 @@ pub mod at {
     pub const HORIZON: usize = 152;
     /// Length of every place of a window.
     pub const RING: usize = 160;
-    /// Whether Python's small objects are blocks of malloc.
+    /// Whether Python takes its small objects from malloc.
     pub const PYTHON_MALLOC: usize = 164;
-    /// Calls that were not recorded because there was no chunk.
+    /// Calls that were not recorded because a window had no free chunk.
     pub const NO_CHUNK: usize = 168;
     /// The stack of one allocation in this many is recorded.
     pub const STACKS: usize = 172;
@@ -274,7 +272,7 @@ pub mod at {
     pub const CUT: usize = 176;
     /// Stacks that could not be walked to their end.
     pub const BROKEN: usize = 184;
-    /// Stacks for which there was no room.
+    /// Stacks for which the tables had no room.
     pub const NO_ROOM: usize = 192;
     /// Monotonic nanoseconds at the end of the recording.
     pub const END: usize = 200;
@@ -314,7 +312,7 @@ pub enum TraceEnd {
 }
 
 impl TraceEnd {
-    /// In words.
+    /// The end in words.
     pub const fn words(self) -> &'static str {
         match self {
             TraceEnd::Recording => "the process still runs or was killed",
@@ -332,18 +330,18 @@ impl TraceEnd {
 /// Moments of a run, in nanoseconds from the start of its trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
-    /// The service was ready.
+    /// When the service was ready.
     pub ready: Option<u64>,
-    /// Its load ended. The peak is the most live bytes between ready and this moment.
+    /// When its load ended. The peak is the most live bytes between ready and this moment.
     pub peak: Option<u64>,
-    /// It was idle.
+    /// When it was idle.
     pub idle: Option<u64>,
 }
 
 /// A file header as numbers and texts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TraceHeader {
-    /// Whether its chunks are packed. Then `used` is the size of the unpacked file.
+    /// Whether the chunks are packed. Then `used` is the size of the unpacked file.
     pub is_packed: bool,
     /// Bytes handed out to chunks.
     pub used: u64,
@@ -365,21 +363,21 @@ pub struct TraceHeader {
     pub tick_ns: f64,
     /// Calls that were not recorded.
     pub lost: u64,
-    /// The part of `lost` that was lost because a window had no chunk.
+    /// The number of `lost` calls for which a window had no chunk.
     pub no_chunk: u64,
-    /// Whether the program had `PYTHONMALLOC=malloc`: without it Python's small objects are no blocks of malloc.
+    /// Whether the program had `PYTHONMALLOC=malloc`. Without it, Python's small objects are not blocks of malloc.
     pub python_malloc: bool,
     /// RssAnon at the last reading in bytes, without the writer's own memory.
     pub resident: u64,
     /// The most RssAnon so far, including the time between two readings.
     pub most_resident: u64,
-    /// Whether the recorder was put into a process that ran already: blocks from before are not in the trace.
+    /// Whether the recorder was put into a process that already ran, so that blocks from before are not in the trace.
     pub attached: bool,
-    /// Whether the recorder was taken out again: the process does not write to the trace any more.
+    /// Whether the recorder was taken out again, so that the process no longer writes to the trace.
     pub taken_out: bool,
     /// The requested window, in nanoseconds; 0 for the whole run.
     pub window: u64,
-    /// The tick at which the last overwritten place had been closed: earlier events are lost.
+    /// The tick at which the last overwritten place had been closed. Earlier events are lost.
     pub horizon: u64,
     /// Length of every place of a window.
     pub ring: u32,
@@ -397,7 +395,7 @@ pub struct TraceHeader {
     pub stamp_ticks: u64,
     /// When the recording was ended from outside and the resident pages were read, in nanoseconds from the start.
     pub end: Option<u64>,
-    /// The moments at which the run was read.
+    /// The moments of the run at which its memory was read.
     pub marks: Marks,
     /// The program's path.
     pub program: String,
@@ -410,7 +408,7 @@ pub struct TraceHeader {
 }
 
 impl TraceHeader {
-    /// Why it has no stacks, and what to do, as a part of a sentence; `None` if it has them.
+    /// Says why the trace has no stacks, and what to do, as a part of a sentence; `None` if it has them.
     pub fn without_stacks(&self) -> Option<&'static str> {
         match (self.stacks, self.no_stacks) {
             (0, true) => Some(
@@ -458,12 +456,11 @@ impl TraceHeader {
             u64_at(bytes, at::LAST_TICKS).wrapping_sub(u64_at(bytes, at::START_TICKS)),
             u64_at(bytes, at::LAST_MONOTONIC).wrapping_sub(u64_at(bytes, at::START_MONOTONIC)),
         );
-        // A mark from before the start belongs to another process.
+        // A mark from before the start belongs to an earlier process.
         let start = u64_at(bytes, at::START_MONOTONIC);
         let mark = |at: usize| u64_at(bytes, at::MARKS + 8 * at).checked_sub(start).filter(|nanos| *nanos > 0);
         let marks = Marks { ready: mark(0), peak: mark(1), idle: mark(2) };
-        // A process that was killed immediately has no second reading of the clocks. Then a counter of 2.5 GHz is
-        // assumed.
+        // A process that was killed immediately has no second reading of the clocks. The counter is then assumed to have 2.5 GHz.
         let known = ticks > 0 && nanos > 0 && ticks < 1 << 60 && nanos < 1 << 60;
         let tick_ns = if known { nanos as f64 / ticks as f64 } else { 12.8 };
         Ok(TraceHeader {
@@ -502,15 +499,14 @@ impl TraceHeader {
         })
     }
 
-    /// The distance to the next possible chunk if this place is a chunk that was not begun. `None` if there are other
-    /// bytes here.
+    /// The distance to the next possible chunk, if the chunk at this place was not begun. `None` if there are other bytes here.
     pub(crate) fn gap(&self, bytes: &[u8; CHUNK_HEADER], offset: u64) -> Option<u64> {
         if self.window > 0 {
-            // A place that no thread has begun, or that is partly erased.
+            // No thread has begun this place, or it is partly erased.
             let ring = u64::from(self.ring);
             return Some(ring - (offset - HEADER as u64) % ring);
         }
-        // A chunk that was handed out and not begun: the process died, or a thread had just started.
+        // The chunk was handed out and not begun: the process died, or a thread had just started.
         bytes.iter().all(|byte| *byte == 0).then_some(CHUNK_ALIGN as u64)
     }
 
@@ -520,7 +516,7 @@ impl TraceHeader {
     }
 }
 
-/// The parts of a trace with or without a window, and with or without stacks.
+/// The bits of the parts of a trace with or without a window, and with or without stacks.
 pub fn parts_of(has_window: bool, has_stacks: bool) -> u32 {
     (u32::from(has_window) * WINDOW) | (u32::from(has_stacks) * STACKS)
 }

@@ -1,5 +1,5 @@
-//! Hashing of addresses. In: a number. Out: a number whose high bits depend on all bits of the first. Faster than the
-//! standard library's hasher, which resists attacks: a trace of 100 million events is hashed 200 million times.
+//! Hashing of addresses. In: a number. Out: a number whose high bits depend on all bits of the first. It is faster than
+//! the standard library's hasher, which resists attacks: a trace of 100 million events is hashed 200 million times.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -10,7 +10,7 @@ pub type AddressMap<T> = HashMap<u64, T, BuildHasherDefault<AddressHasher>>;
 /// A set of addresses.
 pub(crate) type AddressSet = HashSet<u64, BuildHasherDefault<AddressHasher>>;
 
-/// Multiplies and folds.
+/// A hasher that multiplies and folds.
 #[derive(Default)]
 pub struct AddressHasher(u64);
 

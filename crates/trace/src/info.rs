@@ -1,5 +1,5 @@
-//! Computes the figures of a trace, without a replay. In: a trace. Out: threads, sizes, lifetimes, live bytes over
-//! time, and which sizes grow. The memory needed is bounded by the blocks that are live at one time.
+//! Computes the figures of a trace, without a replay. In: a trace. Out: threads, sizes, lifetimes, live bytes over time, and the sizes that
+//! grow. The memory that this needs depends only on the blocks that are live at one time.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,9 @@ use crate::merge::{At, Merged, Sink, merge};
 use crate::reader::Trace;
 use crate::stacks::StackId;
 
-/// Powers of two of sizes: class `n` has blocks above 2^(n-1) up to 2^n bytes.
+/// The number of size classes. Class `n` has blocks above 2^(n-1) up to 2^n bytes.
 pub const CLASSES: usize = 48;
-/// The most points of the curve of live bytes.
+/// The maximum number of points in the curve of live bytes.
 const MOST_POINTS: usize = 512;
 
 /// The figures of a trace.
@@ -26,38 +26,38 @@ pub struct Info {
     pub packed_bytes: Option<u64>,
     /// The result of the merge.
     pub merged: Merged,
-    /// Allocations.
+    /// The number of allocations.
     pub allocations: u64,
-    /// Allocations by calloc.
+    /// The number of allocations by calloc.
     pub callocs: u64,
-    /// Allocations with an alignment.
+    /// The number of allocations with an alignment.
     pub aligned: u64,
-    /// Frees.
+    /// The number of frees.
     pub frees: u64,
-    /// Reallocs.
+    /// The number of reallocs.
     pub resizes: u64,
-    /// Frees and reallocs by another thread than the one that allocated.
+    /// The number of frees and reallocs by another thread than the one that allocated.
     pub crossing: u64,
     /// Bytes of all allocations together.
     pub requested: u64,
     /// The most live bytes at one time.
     pub peak_live: u64,
-    /// That time in nanoseconds.
+    /// The time of this peak, in nanoseconds.
     pub peak_nanos: u64,
     /// Live bytes at the end.
     pub end_live: u64,
-    /// The highest RssAnon, in bytes.
+    /// The highest RssAnon of the program, in bytes.
     pub most_resident: u64,
-    /// Where blocks were allocated; none if the trace has no stacks.
+    /// The stacks of the allocations; `None` if the trace has no stacks.
     pub stacks: Option<StackFigures>,
     /// Each class of sizes that occurs.
     pub classes: Vec<Class>,
-    /// Blocks by their lifetime: up to a microsecond, ten, and so on. The last entry is the blocks that are live at the
+    /// Numbers of blocks by their lifetime: up to a microsecond, up to ten, and so on. The last entry is the blocks that are live at the
     /// end.
     pub lifetimes: Vec<(String, u64)>,
     /// Threads: number, events, first and last event in nanoseconds, whether it ended.
     pub threads: Vec<ThreadInfo>,
-    /// The most threads at one time.
+    /// The maximum number of threads at one time.
     pub most_threads: u64,
     /// Live bytes over time.
     pub curve: Vec<CurvePoint>,
@@ -66,13 +66,13 @@ pub struct Info {
 /// The stacks of a trace in numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StackFigures {
-    /// Allocations that have a stack.
+    /// The number of allocations that have a stack.
     pub allocations: u64,
     /// The number of different stacks.
     pub different: u64,
-    /// Nodes of the table.
+    /// The number of nodes in the tables.
     pub nodes: u64,
-    /// Files with the code of frames.
+    /// The number of files with the code of frames.
     pub modules: u64,
     /// The bytes that stacks take in the file: the tables, and the events with a stack.
     pub bytes: u64,
@@ -83,28 +83,28 @@ pub struct StackFigures {
 pub struct Class {
     /// The largest size.
     pub up_to: u64,
-    /// Allocations.
+    /// The number of allocations.
     pub allocations: u64,
-    /// Their bytes.
+    /// The bytes of these allocations.
     pub bytes: u64,
     /// Live bytes at the peak.
     pub at_peak: u64,
     /// Live bytes at the end.
     pub at_end: u64,
-    /// Whether its live bytes grow: see [`rises`].
+    /// Whether the live bytes of the class grow: see [`rises`].
     pub grows: bool,
 }
 
 /// A thread of the program.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ThreadInfo {
-    /// Its number.
+    /// The thread's number.
     pub thread: u32,
-    /// Its events.
+    /// The number of its events.
     pub events: u64,
-    /// Its first event.
+    /// The time of its first event.
     pub first_nanos: u64,
-    /// Its last event.
+    /// The time of its last event.
     pub last_nanos: u64,
     /// Whether it ended before the program did.
     pub ended: bool,
@@ -113,13 +113,13 @@ pub struct ThreadInfo {
 /// A point of the curve.
 #[derive(Clone, Debug)]
 pub struct CurvePoint {
-    /// Time.
+    /// The time of the point, in nanoseconds.
     pub nanos: u64,
     /// Live bytes.
     pub live: u64,
-    /// RssAnon in bytes, the last reading.
+    /// The last reading of RssAnon, in bytes.
     pub resident: u64,
-    /// Events until then.
+    /// The number of events until then.
     pub events: u64,
     classes: [u64; CLASSES],
 }
@@ -153,7 +153,7 @@ struct Counter {
     live: u64,
     peak_live: u64,
     peak_nanos: u64,
-    /// Whether the live bytes are at a new maximum, and the classes at this maximum are not stored yet.
+    /// Whether the live bytes are at a new maximum whose classes are not stored yet.
     rising: bool,
     resident: u64,
     most_resident: u64,
@@ -165,7 +165,7 @@ struct Counter {
     running: u64,
     most_threads: u64,
     curve: Vec<CurvePoint>,
-    /// Time between two points.
+    /// The time between two points.
     step: u64,
     events: u64,
     stacked: u64,
@@ -185,8 +185,8 @@ impl Counter {
         self.catch_up(at.nanos);
     }
 
-    /// Adds a point for each step until now, with the live bytes before this event. Steps without an event get a point
-    /// too: the curve is flat there. If there are too many points, the length of a step is doubled.
+    /// Adds a point for each step until now, with the live bytes before this event. Steps without an event get a point too, so that the
+    /// curve is flat there. If there are too many points, every second one is removed, and the step is doubled.
     fn catch_up(&mut self, nanos: u64) {
         let next = |last: &CurvePoint, step: u64| last.nanos.checked_add(step);
         if self.curve.is_empty() {

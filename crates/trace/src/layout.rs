@@ -1,11 +1,11 @@
-//! The layout of a prepared trace in its file. In: nothing. Out: operations and marks. `prepare` writes them, and a
-//! replay executes them directly from the mapped file.
+//! The layout of a prepared trace in its file: operations and marks. `prepare` writes them, and a replay executes them directly from the
+//! mapped file.
 
-/// Begins a prepared file; the last byte is its version.
+/// The first bytes of a prepared file. The last of them is its version.
 pub(crate) const MAGIC: [u8; 8] = *b"ALCPREP\x01";
 pub(crate) const HEADER: u64 = 4096;
 
-/// What an operation does.
+/// The kinds of operations.
 pub(crate) mod kind {
     pub const MALLOC: u32 = 0;
     pub const CALLOC: u32 = 1;
@@ -26,7 +26,8 @@ const ELSEWHERE: u32 = 1 << 9;
 pub(crate) struct Op {
     /// The block's slot, or an epoch.
     pub slot: u32,
-    /// The kind in 3 bits, log2 of the alignment in 6, whether the block is in the pool in bit 9, the slot's generation in the upper 16.
+    /// The kind in 3 bits, log2 of the alignment in 6, whether the block is in the pool in bit 9, and the slot's generation in the upper 16
+    /// bits.
     pub what: u32,
     /// The size in bytes, or a time.
     pub value: u64,
@@ -56,14 +57,14 @@ impl Op {
     }
 }
 
-/// A moment at which the replay stops.
+/// A moment at which a replay stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplayMoment {
     /// The service was ready.
     Ready,
-    /// The most live bytes.
+    /// The live bytes are at their maximum.
     Peak,
-    /// The program's longest wait after that, or its end.
+    /// The program began its longest wait after the peak, or ended.
     Idle,
 }
 
@@ -82,11 +83,11 @@ impl ReplayMoment {
 /// A place at which a replay stops for the meters, or ends its search for the peak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
-    /// It is reached after this epoch.
+    /// The replay stops after this epoch.
     pub epoch: u32,
     /// 0 ready, 1 peak, 2 idle, 3 the end of the load. See [`ReplayMoment::of`].
     pub what: u32,
-    /// Live bytes there.
+    /// Live bytes at this place.
     pub live: u64,
     /// Blocks that were made, freed and resized before it.
     pub events: u64,

@@ -4,16 +4,16 @@
 //! A trace is a program's calls of the malloc family, recorded once and replayed under every allocator.
 //!
 //! - [`mod@format`] documents the bytes. [`coder`] writes and reads single events.
-//! - The crate `recorder` writes a trace, inside of the recorded program. [`record`] has what it is asked with, and finds its traces.
+//! - The crate `recorder` writes a trace, inside of the recorded program. [`record`] sets the recorder up, and finds its traces.
 //! - [`reader`] finds the chunks of a file and reads each thread's events. [`merge`] puts the threads in one order.
 //! - `pack` makes a trace smaller when its process has ended (feature `packed`).
 //! - [`builder`] makes traces from a script, for tests and benches.
-//! - [`stacks`] says where blocks were allocated, as plain data. [`predictor`] predicts the stack of an allocation: a
-//!   trace has only the stacks that were not predicted.
+//! - [`stacks`] says where blocks were allocated, as plain data. [`predictor`] predicts the stack of an allocation, so that a trace has
+//!   only the stacks that were not predicted.
 //! - [`hash`] is a map for the numbers of a trace.
 //! - [`info`] computes the figures of a trace.
-//! - [`prepare`] makes the form that [`replay`] executes with the allocator of the process. [`placed`] says where the
-//!   replay put the blocks.
+//! - [`prepare`] makes the form of a trace that [`replay`] executes with the allocator of the process. [`placed`] says where the replay put
+//!   the blocks.
 
 // This crate returns numbers and texts. Only the command writes to a terminal.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]

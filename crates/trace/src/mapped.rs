@@ -1,5 +1,5 @@
 //! The replay's own memory, which must not count as the allocator's. In: a prepared file, or a number of items. Out:
-//! mapped memory: the file, or a shared mapping that no other process has. The kernel does not count either as RssAnon.
+//! mapped memory: the file, or a shared mapping that no other process has. RssAnon includes neither of them.
 
 use std::fmt::Display;
 use std::fs::File;
@@ -18,13 +18,13 @@ use crate::origin::Origin;
 pub struct PreparedTrace {
     start: NonNull<u8>,
     length: usize,
-    /// Where the tables begin.
+    /// The offset of the tables.
     tables: usize,
     pub(crate) marks: usize,
     pub(crate) lanes: usize,
     pub(crate) epochs: u32,
     pub(crate) slots: usize,
-    /// Operations.
+    /// The number of operations.
     pub operations: u64,
     /// The most live bytes.
     pub peak_live: u64,
@@ -34,9 +34,9 @@ pub struct PreparedTrace {
     pub most_resident: u64,
     /// RssAnon of the program at its last reading, in bytes.
     pub last_resident: u64,
-    /// One block in this many was recorded.
+    /// The trace has one block in this many.
     pub rate: u64,
-    /// Threads of the program.
+    /// The number of threads of the program.
     pub threads: u64,
 }
 
@@ -50,14 +50,14 @@ unsafe impl Sync for PreparedTrace {}
 pub(crate) struct LaneRecord {
     pub first: u32,
     pub last: u32,
-    /// Its runs: their index among the words, and their number.
+    /// The place of its runs among the words, and their number.
     pub runs: usize,
     pub count: usize,
 }
 
-/// Words of a mark.
+/// The number of words of a mark.
 const MARK: usize = 4;
-/// Words of the header before those of the origin.
+/// The number of words in the header before those of the origin.
 const FIGURES: usize = 12;
 
 fn failed(path: &Path, error: &dyn Display) -> Error {
@@ -65,7 +65,7 @@ fn failed(path: &Path, error: &dyn Display) -> Error {
 }
 
 impl PreparedTrace {
-    /// Maps a prepared trace of this user; which trace it was made from is not checked.
+    /// Maps a prepared trace of this user. It does not check from which trace the form was made:
     /// [`prepare`](crate::prepare::prepare) finds the form of a given trace. The error says why the file is not a
     /// prepared trace.
     pub fn open(path: &Path) -> Result<PreparedTrace> {
@@ -184,7 +184,7 @@ impl PreparedTrace {
         Mark { epoch: word(0) as u32, what: word(1) as u32, live: word(2), events: word(3) }
     }
 
-    /// The lanes in the order of their begin.
+    /// The lanes in the order in which they begin.
     pub(crate) fn lane_records(&self) -> impl Iterator<Item = LaneRecord> {
         let mut at = self.marks * MARK;
         (0..self.lanes).map(move |_| {
@@ -196,7 +196,7 @@ impl PreparedTrace {
         })
     }
 
-    /// A run of a lane: its offset, and how many operations.
+    /// A run of a lane: its offset, and its number of operations.
     pub(crate) fn run(&self, record: &LaneRecord, run: usize) -> (u64, u64) {
         let at = record.runs.saturating_add(run.saturating_mul(2));
         (self.word(at), self.word(at.saturating_add(1)) & u64::from(u32::MAX))
@@ -208,7 +208,7 @@ impl PreparedTrace {
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(run.0 as usize).cast(), run.1 as usize) }
     }
 
-    /// Gives the pages of a run back to the kernel, which reads them from the file again if they are needed.
+    /// Gives the pages of a run back to the kernel. If they are needed again, the kernel reads them from the file.
     pub(crate) fn drop_run(&self, run: (u64, u64)) {
         let (from, to) = (run.0 as usize & !4095, (run.0 + run.1 * 16) as usize & !4095);
         if to > from {
@@ -217,7 +217,7 @@ impl PreparedTrace {
         }
     }
 
-    /// Threads that have operations in an epoch.
+    /// The number of threads that have operations in an epoch.
     pub(crate) fn remaining(&self, epoch: usize) -> u32 {
         self.word_at(self.length - (self.epochs as usize - epoch) * 8) as u32
     }
@@ -267,10 +267,10 @@ impl<T: Zeroed> Anonymous<T> {
 }
 
 impl<T> Anonymous<T> {
-    /// Takes the pages out of the resident memory of this process. Their content stays.
+    /// Removes the pages from the resident memory of this process. Their content stays.
     pub(crate) fn drop_pages(&self) {
         let length = self.count.max(1) * size_of::<T>();
-        // SAFETY: our own shared mapping. Its pages stay in memory, and only this process's mapping of them is dropped.
+        // SAFETY: our own shared mapping. Its pages stay in memory, and only this process's mapping of them ends.
         unsafe { libc::madvise(self.start.as_ptr().cast(), length, libc::MADV_DONTNEED) };
     }
 }

@@ -1,14 +1,13 @@
-//! Puts the events of all threads in one order. In: a trace. Out: calls of a [`Sink`], one for each event, and counts
-//! of events that did not fit.
+//! Puts the events of all threads in one order. In: a trace. Out: calls of a [`Sink`], one for each event, and counts of the events that
+//! did not fit.
 //!
-//! Each event has the time of the stamp before it. An address alternates between allocation and free, so an event whose
-//! address is in the wrong state waits until another thread's event changes that. It waits until a millisecond after the
-//! latest time at which it can have happened. If no such event comes, the trace lacks an event: a free of an unknown block is
-//! counted as a stray and left out; an allocation at the address of a live block frees that block first. But if the time of
-//! the live block's own allocation is not known exactly, that allocation may be the later one: then both blocks are live until
-//! the first free.
+//! Each event has the time of the stamp before it. Allocations and frees of one address alternate. So if the address of an event is in the
+//! wrong state, the event waits until another thread's event changes this state. It waits at most until a millisecond after the latest time
+//! at which it can have happened. If no such event comes, the trace lacks one. A free of an unknown block is then counted as a stray and
+//! left out. An allocation at the address of a live block frees this block first. But if the time of the live block's own allocation is not
+//! known exactly, that allocation may be the later one. Then both blocks are live until the first free.
 //!
-//! A free of another thread's block, whose time is not known exactly, may be of a later block at that address. It is delayed until
+//! A free of another thread's block, at a time that is not known exactly, may belong to a later block at this address. It is delayed until
 //! another event needs the address or the thread, or until its latest possible time.
 
 use std::cmp::Reverse;
@@ -24,7 +23,7 @@ use crate::stacks::StackId;
 /// When and where an event happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct At {
-    /// Nanoseconds since the start; never less than that of the event before.
+    /// Nanoseconds since the start. They never decrease from one event to the next.
     pub nanos: u64,
     /// The thread.
     pub thread: u32,
@@ -34,20 +33,20 @@ pub struct At {
 pub trait Sink {
     /// The sink's record of a live block.
     type Block;
-    /// A thread's first event follows.
+    /// Called before a thread's first event.
     fn began(&mut self, _at: At) {}
-    /// The stack of the next block that is passed to [`allocated`](Self::allocated) or [`resized`](Self::resized); 0 for none. Called only
-    /// for a trace with stacks.
+    /// The stack of the next block that is passed to [`allocated`](Self::allocated) or [`resized`](Self::resized); 0 if it has none. Called
+    /// only for a trace with stacks.
     fn stack(&mut self, _stack: StackId) {}
-    /// The address of the block of the next call: of `allocated`, or the new address of `resized`.
+    /// The address of the next call's block: the block of `allocated`, or the new address in `resized`.
     fn placed(&mut self, _address: u64) {}
-    /// The address of the block that the next call ends: of `freed`, or the old address of `resized`.
+    /// The address of the block that the next call ends: the block of `freed`, or the old address in `resized`.
     fn leaves(&mut self, _address: u64) {}
-    /// A new block.
+    /// A block was made.
     fn allocated(&mut self, at: At, how: AllocFunction, size: u64) -> Self::Block;
-    /// The end of a block.
+    /// A block was freed.
     fn freed(&mut self, at: At, block: Self::Block);
-    /// A block gets another size, and perhaps another address.
+    /// A block got another size, and perhaps another address.
     fn resized(&mut self, at: At, block: Self::Block, size: u64) -> Self::Block;
     /// The process's RssAnon in KiB.
     fn resident(&mut self, _at: At, _kib: u64) {}
@@ -62,17 +61,17 @@ pub trait Sink {
 /// The counts of a merge.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Merged {
-    /// Events, stamps excluded.
+    /// The number of events, without stamps.
     pub events: u64,
     /// Frees of blocks that are not in the trace.
     pub strays: u64,
     /// Frees of blocks that were made before the window, or before the recorder was put into the process.
     pub before: u64,
-    /// Blocks whose free is not in the trace. This is noticed when their address is allocated again.
+    /// Blocks whose free is not in the trace. The merge finds them when their address is allocated again.
     pub lost_frees: u64,
     /// Blocks that were alive at the end.
     pub alive: u64,
-    /// Bytes of the events that give the stack of an allocation.
+    /// Bytes of the events that contain a stack.
     pub stack_bytes: u64,
     /// Length of the trace in nanoseconds.
     pub nanos: u64,
@@ -80,16 +79,15 @@ pub struct Merged {
     pub damage: Vec<String>,
 }
 
-/// An event may have happened this many nanoseconds later than its stamps say. The reasons: the counters of two cores
-/// differ, and a processor may read its counter a little early.
+/// An event may have happened this many nanoseconds later than its stamps say, because the counters of two cores differ, and because a
+/// processor may read its counter a little early.
 const SLACK_NS: u64 = 1_000_000;
 
-/// The longest delay of a free, in nanoseconds: a thread may lose its processor for this long between two of its
-/// events.
+/// The longest delay of a free, in nanoseconds. A thread may lose its processor for this long between two of its events.
 const PUT_OFF_NS: u64 = 10_000_000;
 
-/// The same limit for a free in a window. Its block may be from before the window, and the address is soon allocated
-/// again. After a long wait, the merge would take the free for that of the later block.
+/// The longest wait of a free in a window, instead of [`SLACK_NS`]. Its block may be from before the window, and the address is soon
+/// allocated again. After a longer wait, the merge would take the free for that of the later block.
 const WINDOW_SLACK_NS: u64 = 2_000;
 
 struct Lane<'a> {
@@ -97,7 +95,7 @@ struct Lane<'a> {
     stream: Option<Stream<'a>>,
     begins: u64,
     head: Option<Item>,
-    /// The block of a realloc that has begun but not ended, with its address.
+    /// The realloc that has begun but not ended.
     resizing: Option<Resizing>,
     /// The tick at which this lane stops waiting.
     until: u64,
@@ -137,18 +135,18 @@ pub fn merge<S: Sink>(trace: &Trace, sink: &mut S) -> Result<Merged> {
 struct Merger<'a, S: Sink> {
     lanes: Vec<Lane<'a>>,
     held: Vec<Option<S::Block>>,
-    /// The next time of each lane that does not wait.
+    /// The time of the next event of each lane that does not wait.
     heads: BinaryHeap<Reverse<(u64, usize)>>,
     live: Blocks<Live<S::Block>>,
-    /// Blocks of addresses at which another thread's block is still live: their allocation was placed too early, and
-    /// belongs after the free of the other block.
+    /// Blocks of addresses at which another thread's block is still live. Their allocation was placed too early: it belongs after the free
+    /// of the other block.
     early: AddressMap<Live<S::Block>>,
-    /// Lanes that wait for a free of the address.
+    /// For each address, the lanes that wait for its free.
     for_free: AddressMap<Vec<usize>>,
     for_new: AddressMap<Vec<usize>>,
-    /// Lanes whose free of the address is delayed.
+    /// For each address, the lanes whose free of it is delayed.
     put_off: AddressMap<Vec<usize>>,
-    /// The time at which each waiting lane stops waiting, and the lane.
+    /// The time at which each waiting lane stops waiting, with the lane.
     patience: BTreeSet<(u64, usize)>,
     slack: u64,
     free_slack: u64,
@@ -157,7 +155,7 @@ struct Merger<'a, S: Sink> {
     nanos: u64,
     low: u64,
     has_stacks: bool,
-    /// The addresses that a window has seen.
+    /// The addresses that occurred in a window.
     seen: Option<AddressSet>,
     merged: Merged,
 }
@@ -255,14 +253,14 @@ impl<'a, S: Sink> Merger<'a, S> {
                 }
             }
             let item = self.lanes[lane].head.expect("just read");
-            // An earlier event of another lane goes first. A lane that stops waiting before this event goes first, too.
+            // An earlier event of another lane goes first, and so does a lane that stops waiting before this event.
             let is_late = self.heads.peek().is_some_and(|Reverse((time, _))| *time < item.low)
                 || self.patience.first().is_some_and(|(until, _)| *until < item.low);
             if !forced && is_late {
                 self.heads.push(Reverse((item.low, lane)));
                 return;
             }
-            // Events between two stamps have one time.
+            // Events between two stamps have the same time.
             if item.low > self.low {
                 self.low = item.low;
                 self.nanos = self.nanos.max(trace.header.nanos(item.low));
@@ -317,7 +315,7 @@ impl<'a, S: Sink> Merger<'a, S> {
                 let is_exact = forced || item.high <= item.low || self.for_free.contains_key(&address);
                 let live = self.live.remove_if(address, |live| is_exact || live.thread == at.thread);
                 let live = match live {
-                    // The free may belong to a later block at this address, and no other event waits for the address.
+                    // The free may belong to a later block at this address, and no event of another lane waits for the address.
                     Removed::Left => {
                         self.put_off.entry(address).or_default().push(lane);
                         return Step::Waits(item.high.min(item.low.saturating_add(self.put_off_ticks)));
@@ -335,7 +333,7 @@ impl<'a, S: Sink> Merger<'a, S> {
                 self.merged.strays += u64::from(!known && !is_first);
                 self.merged.before += u64::from(is_first);
                 if matches!(item.event, Event::Resize { .. }) {
-                    // A realloc that has begun, and has no end: the block is treated as freed.
+                    // If the realloc before it has no end, its block is treated as freed.
                     self.free_held(lane, at, sink);
                     self.lanes[lane].resizing = Some(Resizing { address, known });
                     self.held[lane] = block;
@@ -400,8 +398,8 @@ impl<'a, S: Sink> Merger<'a, S> {
         }
     }
 
-    /// The lane that continues before the lane `forced` gives up: if a free is delayed, the lane of this free, because
-    /// the event that `forced` lacks may come after it.
+    /// Chooses the lane that continues instead of `forced`, whose wait is over. If frees are delayed, it is the lane of the first of them,
+    /// because the event that `forced` needs may come after this free.
     fn put_off_or(&self, forced: (u64, usize)) -> (u64, usize) {
         let is_put_off = |lane: usize| self.put_off.values().any(|lanes| lanes.contains(&lane));
         let first = || self.patience.iter().copied().find(|(_, lane)| is_put_off(*lane));
@@ -432,7 +430,7 @@ impl<'a, S: Sink> Merger<'a, S> {
         }
     }
 
-    /// Lets these lanes try their events again.
+    /// Makes these lanes try their events again.
     fn wake(&mut self, lanes: Vec<usize>) {
         for lane in lanes {
             self.forget(lane);
@@ -441,12 +439,12 @@ impl<'a, S: Sink> Merger<'a, S> {
         }
     }
 
-    /// Removes the limit of the lane's wait.
+    /// Removes the time limit of the lane's wait.
     fn forget(&mut self, lane: usize) {
         self.patience.remove(&(self.lanes[lane].until, lane));
     }
 
-    /// The lane no longer waits for its address.
+    /// Ends the lane's wait for its address.
     fn leave(&mut self, lane: usize) {
         let Some(item) = self.lanes[lane].head else { return };
         let (waiting, address) = match item.event {

@@ -11,7 +11,7 @@ use allocanary_sys::fnv::Fnv;
 use crate::format::{HEADER, Marks, at};
 
 /// The trace's length, the time of its file, the header fields that do not change during the recording, and the
-/// requested marks. The events are not read: for a large trace this would take seconds, in each cell.
+/// requested marks. Events are not read, because for a large trace this would take seconds in each cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Origin([u64; 6]);
 
@@ -21,7 +21,7 @@ impl Origin {
         let meta = trace.metadata()?;
         let mut header = [0; HEADER];
         let length = trace.read_at(&mut header, 0)?;
-        // The other fields change with every reading of a process that still runs.
+        // The other fields change with every reading of the memory of a running process.
         let kept = [0..at::USED, at::LIMIT..at::STATE, at::RATE..at::LAST_TICKS, at::PAGE..at::LOST];
         let kept = kept.into_iter().chain([at::WINDOW..at::HORIZON, at::RING..HEADER]);
         let mut hash = Fnv::default();
@@ -36,7 +36,7 @@ impl Origin {
         self.0
     }
 
-    /// The path of the form, if it is next to the trace.
+    /// The path of the form if it is next to the trace.
     pub(crate) fn beside(&self, trace: &Path) -> PathBuf {
         let name = trace.file_name().unwrap_or_default().to_string_lossy();
         trace.with_file_name(format!(".{name}.{:016x}.replay", self.key(&[])))

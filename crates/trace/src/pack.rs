@@ -1,5 +1,5 @@
-//! Packs a trace. In: a trace of a process that has ended. Out: the same file, smaller. The recorder cannot do this: it runs inside the
-//! recorded program and must not allocate.
+//! Packs a trace. In: a trace of a process that has ended. Out: the same file, smaller. The recorder cannot do this, because it runs inside
+//! the recorded program and must not allocate.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -13,13 +13,13 @@ use crate::error::{Error, Result};
 use crate::format::{CHUNK_HEADER, Chunk, HEADER, PACK_HEADER, PACK_MAGIC, PACKED, TableHeader, TraceHeader, at};
 use crate::reader::Headers;
 
-/// The level, from 1 to 9. Level 3 takes some 10 ms for a MiB. Level 6 takes twice the time, for files that are a tenth
-/// to a quarter smaller.
+/// The level of compression, from 1 to 9. Level 3 takes some 10 ms for a MiB. Level 6 takes twice the time, for files that are a tenth to a
+/// quarter smaller.
 const LEVEL: u32 = 3;
 
-/// Packs a trace, and returns the new length of its file. Returns `None` and leaves the trace as it is in these cases:
-/// its process may still write; it is already packed, damaged or cut; it would not become smaller; or it belongs to
-/// another user, who would not own the new file.
+/// Packs a trace, and returns the new length of its file. Returns `None` and leaves the trace as it is if its process may still write, if
+/// it is already packed, damaged or cut, or if it would not become smaller. It does the same if the trace belongs to another user, who
+/// would not own the new file.
 pub fn pack(path: &Path) -> Result<Option<u64>> {
     let failed = |error| Error::file(path, "packing the trace", error);
     let file = File::open(path).map_err(failed)?;
@@ -47,7 +47,7 @@ pub fn pack(path: &Path) -> Result<Option<u64>> {
     placed
 }
 
-/// Writes the packed form, and returns its length; `None` if the file has something that is not a chunk.
+/// Writes the packed form, and returns its length; `None` if the file has bytes that are not a chunk.
 fn write(
     file: &File,
     path: &Path,

@@ -1,9 +1,10 @@
-//! The addresses of the blocks of a replay. In: a replay at a stop, or a file. Out: a file of words. The file has: the
-//! pages in which blocks have been, which of these are resident, the slot, address and size of each block, and the
+//! The addresses of the blocks of a replay. In: a replay at a stop, or a file. Out: a file of words. It has the pages
+//! in which blocks have been, the resident ones of these pages, the slot, address and size of each block, and the
 //! addresses of a pool.
 //!
-//! The replay's process writes the file, and the command that started it reads it. Both are of one build. After the
-//! magic, each record has three words: a tag and two numbers. The tag of a block has its slot in the upper half.
+//! The replay's process writes the file, and the command that started this process reads it. Both are from one build.
+//! After the magic, each record has three words: a tag and two numbers. The tag of a block has its slot in the upper
+//! half.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
@@ -39,7 +40,7 @@ pub struct PlacedBlock {
 pub struct Placed {
     /// Addresses of the pages in which a block has been until the stop, in order.
     pub used: Vec<Range<u64>>,
-    /// Those of `used` that were resident, in order.
+    /// The parts of `used` that were resident, in order.
     pub resident: Vec<Range<u64>>,
     /// The live blocks, by rising slots.
     pub blocks: Vec<PlacedBlock>,
@@ -47,7 +48,7 @@ pub struct Placed {
     pub region: Option<Range<u64>>,
 }
 
-/// Writes a file without allocating.
+/// Writes a file of words without allocating.
 pub(crate) struct Writer<'a> {
     file: &'a File,
     buffer: [u8; 24 * 170],
@@ -58,7 +59,7 @@ impl<'a> Writer<'a> {
     pub(crate) fn new(file: &'a File) -> Writer<'a> {
         let mut out = Writer { file, buffer: [0; 24 * 170], filled: 0 };
         out.buffer[..8].copy_from_slice(&MAGIC.to_le_bytes());
-        // A record has three words, the magic too.
+        // The magic is a record of three words too.
         out.filled = 24;
         out
     }
@@ -136,7 +137,7 @@ impl Placed {
         }
     }
 
-    /// The resident pages, in the form of those that are read in a program at a mark.
+    /// The resident pages, in the form in which a trace has those of a program at a mark.
     pub fn residents(&self) -> Resident {
         Resident { mark: 0, ranges: self.resident.clone() }
     }

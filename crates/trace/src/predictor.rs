@@ -1,7 +1,7 @@
 //! Predicts the stack of an allocation. In: the stacks and sizes of a thread's allocations. Out: the stack of the next one. The
 //! prediction is right most times, because loops repeat the same calls. The trace has only the stacks that were not predicted.
 //!
-//! Writer and reader must have the same state: both call [`Predictor::keep`] once for each allocation that may have a stack.
+//! Writer and reader must have the same state. So both call [`Predictor::keep`] once for each allocation that may have a stack.
 
 use crate::stacks::StackId;
 
@@ -14,7 +14,7 @@ const ENTRIES: usize = 4096;
 pub struct Predictor {
     /// The stack of the last allocation.
     last: StackId,
-    /// For each pair of last stack and size class: the stack that followed this pair the last time.
+    /// For each pair of last stack and size class, the stack that followed this pair the last time.
     next: [StackId; ENTRIES],
 }
 
@@ -24,15 +24,15 @@ impl Default for Predictor {
     }
 }
 
-/// The class of a size, as the format has it.
+/// The size class, as the format defines it.
 #[inline(always)]
 pub fn class_of(size: u64) -> usize {
     let code = size.div_ceil(8);
     if (1..=63).contains(&code) { code as usize } else { 64 + (64 - size.leading_zeros()) as usize }
 }
 
-/// Whether the stack of an allocation is recorded, if the stack of one in `one_in` is. The choice depends on bits of
-/// the address. The choice of the blocks for a rate uses other bits.
+/// Whether the stack of this allocation is recorded, if the stack of one allocation in `one_in` is. The choice depends on bits of the
+/// address. The choice of the blocks for a rate uses other bits.
 #[inline(always)]
 pub fn is_chosen(address: u64, one_in: u32) -> bool {
     let hash = (address >> 3).wrapping_mul(0xD6E8_FEB8_6659_FD93);

@@ -1,17 +1,17 @@
-//! The form of a trace that is replayed. In: a trace. Out: a file of operations of 16 bytes, thread by thread, that is
-//! mapped and executed without decoding.
+//! The form of a trace that a replay executes. In: a trace. Out: a file of operations of 16 bytes, thread by thread. It
+//! is mapped and executed without decoding.
 //!
 //! Every block has a slot in a table. Each use of a slot has a generation, so that no thread takes a wrong block. The
 //! merged order is cut into epochs of some hundred operations. A thread begins an epoch only when all threads have
-//! finished the epochs up to a few before it. So threads cannot get far ahead of each other. No operation waits for one
-//! that is later in the trace: there is no deadlock.
+//! finished the epochs up to a few before it, so that threads cannot get far ahead of each other. No operation waits
+//! for one that is later in the trace, so there is no deadlock.
 //!
-//! The file: a header of 4096 bytes, operations in runs of one thread each, then the tables that the header points to.
-//! Only the version of this program that made a form reads it; another version makes the form again.
+//! The file has a header of 4096 bytes, operations in runs of one thread each, then the tables that the header points
+//! to. Only the version of this program that made a form reads it. Another version makes the form again.
 //!
-//! The file is next to the trace or, if that is not possible, in a private folder of the user. Others may be able to
-//! write to the folder of a trace. So a form is used only if this user owns it, and if its header says that it was made
-//! from this trace.
+//! The file is next to the trace or, if that is not possible, in a private folder of the user. Other users may be able
+//! to write to the folder of a trace. So a form is used only if this user owns it, and if its header says that it was
+//! made from this trace.
 
 mod elsewhere;
 mod place;
@@ -37,12 +37,12 @@ use crate::merge::{Merged, merge};
 use crate::origin::Origin;
 use crate::reader::Trace;
 
-/// A thread of the replay.
+/// A thread of the replay, as its lane in the file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lane {
-    /// The thread, in the order of their first events.
+    /// The number of the thread, in the order of first events.
     pub thread: u32,
-    /// Its runs: offset in the file and operations.
+    /// Its runs: the offset in the file, and the number of operations.
     pub runs: Vec<(u64, u32)>,
     /// The epoch in which it begins.
     pub first: u32,
@@ -53,15 +53,15 @@ pub(crate) struct Lane {
 /// A summary of a prepared trace.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
-    /// Operations of the replay.
+    /// The number of operations.
     pub operations: u64,
-    /// Threads.
+    /// The number of threads.
     pub threads: u64,
     /// The most live bytes at a mark.
     pub peak_live: u64,
     /// The length of the trace in nanoseconds.
     pub nanos: u64,
-    /// The program's most RssAnon that was seen, in bytes.
+    /// The program's highest RssAnon, in bytes.
     pub most_resident: u64,
     /// RssAnon of the program at its last reading, in bytes.
     pub last_resident: u64,
@@ -69,7 +69,7 @@ pub struct Summary {
     pub rate: u64,
 }
 
-/// The prepared form of a trace; it is made if it does not exist. The marks `asked` replace those of the trace.
+/// The prepared form of a trace, which is made if it does not exist. The marks `asked` replace those of the trace.
 pub fn prepare(trace: &Path, asked: Marks) -> Result<PreparedTrace> {
     prepare_in(&Folders::of_this_user(), trace, asked)
 }
@@ -116,7 +116,7 @@ fn prepare_in(folders: &Folders, trace: &Path, asked: Marks) -> Result<PreparedT
 
 /// Why a form was not made.
 enum Failed {
-    /// No form can be made at this path; it may be possible in another folder.
+    /// No form can be made at this path, but perhaps in another folder.
     Place(PathBuf, io::Error),
     Trace(Error),
 }
@@ -143,8 +143,9 @@ pub fn write(trace: &Trace, path: &Path, asked: Marks) -> Result<Merged> {
 }
 
 /// As [`write()`], with the blocks of these events in a pool: see [`Pool`](crate::replay::Pool). Writes to the open,
-/// empty file, even if its path leads to another file by now: others may be able to write to the folder. The path is
-/// for errors. Other replays do not look for a form at this path, so they do not take it for the trace's normal form.
+/// empty file even if the path leads to another file by now, because other users may be able to write to the folder.
+/// The path is for errors. Other replays do not look for a form at this path, so they do not take it for the trace's
+/// normal form.
 pub fn write_elsewhere(trace: &Trace, file: &File, path: &Path, asked: Marks, elsewhere: &Elsewhere) -> Result<Merged> {
     let origin =
         Origin::of(trace.file(), asked).map_err(|error| Error::file(trace.path(), "reading the trace", error))?;
@@ -177,8 +178,8 @@ fn write_to(
     Ok(merged)
 }
 
-/// The requested marks, and the trace's own marks where none is requested. The search for the peak ends at the mark of
-/// the load's end. A mark of the trace is left out if it is on the wrong side of this mark.
+/// The requested marks and, where none is requested, the trace's own marks. The search for the peak ends at the mark of
+/// the load's end. A mark of the trace that is on the wrong side of a requested one is left out.
 fn wanted(own: Marks, asked: Marks) -> Marks {
     let end = asked.peak.or(asked.idle);
     let ready = own.ready.filter(|ready| end.is_none_or(|end| *ready < end));

@@ -1,5 +1,5 @@
-//! Reading a trace. In: a file. Out: its header, its threads, and each thread's events. Memory is bounded: 40 bytes for
-//! each chunk of the file (64 of a packed one), and one chunk for each thread that is being read.
+//! Reads a trace. In: a file. Out: its header, its threads, and each thread's events. The memory is bounded: 40 bytes
+//! for each chunk of the file (64 for a packed one), and one chunk for each thread that is being read.
 
 mod packed;
 mod tables;
@@ -23,7 +23,7 @@ pub struct Trace {
     file: File,
     /// Its header.
     pub header: TraceHeader,
-    /// The chunks of each thread in order.
+    /// The chunks of each thread, in order.
     threads: BTreeMap<u32, Vec<Chunk>>,
     /// The chunks with nodes, modules and resident pages.
     tables: Vec<TableHeader>,
@@ -33,7 +33,7 @@ pub struct Trace {
     pub packed_bytes: Option<u64>,
     /// The places of the chunks, if the trace is packed.
     packed: Vec<Packed>,
-    /// The place where the chain of chunks breaks, if it does.
+    /// Where the chain of chunks breaks; `None` if it is complete.
     damage: Option<String>,
     /// Where the window begins, in ticks; 0 without a window.
     from: u64,
@@ -49,14 +49,14 @@ struct Packed {
     length: u32,
 }
 
-/// An event with the time in which it happened.
+/// An event with the times between which it happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Item {
     /// The event.
     pub event: Event,
-    /// It happened at this tick or later.
+    /// The event happened at this tick or later.
     pub low: u64,
-    /// It happened at this tick or earlier.
+    /// The event happened at this tick or earlier.
     pub high: u64,
     /// The stack of an allocation; 0 if it has none, and for other events.
     pub stack: StackId,
@@ -65,7 +65,7 @@ pub struct Item {
 /// The bytes that the search for chunks reads in one call.
 const WINDOW: usize = 64 << 10;
 
-/// Reads headers by rising offsets.
+/// Reads headers at rising offsets, many of them with one system call.
 pub(crate) struct Headers<'a> {
     path: &'a Path,
     buffer: Vec<u8>,
@@ -78,7 +78,7 @@ impl<'a> Headers<'a> {
         Headers { path, buffer: vec![0; WINDOW], start: 0, filled: 0 }
     }
 
-    /// The first `N` bytes at an offset. `None` if the file ends before.
+    /// The first `N` bytes at an offset. `None` if the file ends before that.
     pub(crate) fn at<const N: usize>(&mut self, file: &File, offset: u64) -> Result<Option<&[u8; N]>> {
         if offset < self.start || offset.saturating_add(N as u64) > self.start + self.filled as u64 {
             (self.start, self.filled) = (offset, 0);
@@ -114,7 +114,7 @@ impl Trace {
         }
         let header = TraceHeader::read(&bytes).map_err(|error| Error::file(path, "reading the trace", error))?;
         let end = match header.is_packed {
-            // The limit keeps sums of offsets from overflowing.
+            // The limit prevents an overflow of sums of offsets.
             true => header.used.min(1 << 60),
             false => header.used.clamp(HEADER as u64, length.max(HEADER as u64)).min(length),
         };
@@ -137,8 +137,8 @@ impl Trace {
         Ok(trace)
     }
 
-    /// Finds the begin of the window, and drops chunks that ended before it. Changes the times in the header so that
-    /// they begin there.
+    /// Finds the beginning of the window, and drops chunks that ended before it. Changes the times in the header so
+    /// that they begin there.
     fn begin_window(&mut self) {
         let header = &mut self.header;
         if header.window == 0 {
@@ -164,18 +164,18 @@ impl Trace {
         self.header.window > 0
     }
 
-    /// Whether blocks from before the begin of the trace are missing: the trace has only the last seconds, or the
-    /// recorder was put into a running process.
+    /// Whether the trace lacks blocks from before its beginning: it has only the last seconds, or the recorder was put
+    /// into a running process.
     pub fn lacks_begin(&self) -> bool {
         self.has_window() || self.header.attached
     }
 
-    /// The file.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The file, open.
+    /// The open file.
     pub(crate) fn file(&self) -> &File {
         &self.file
     }
@@ -185,7 +185,7 @@ impl Trace {
         self.threads.len()
     }
 
-    /// What is damaged in the file, in words. Events before the damage are read.
+    /// The damage of the file, in words. Events before the damage are read.
     pub fn damage(&self) -> Option<&str> {
         self.damage.as_deref()
     }
@@ -199,7 +199,7 @@ impl Trace {
         let path = self.path.clone();
         let mut headers = Headers::new(&path);
         let mut offset = HEADER as u64;
-        // The thread of the chunk that was found before.
+        // The thread of the previous chunk.
         let mut last = None;
         while offset + CHUNK_HEADER as u64 <= end {
             let Some(bytes) = headers.at(&self.file, offset)? else { break };
@@ -209,15 +209,15 @@ impl Trace {
         Ok(())
     }
 
-    /// Stores the chunk with this header, and returns the distance to the next one. `None` if there is no chunk here:
-    /// nothing after this place is read.
+    /// Stores the chunk with this header, and returns the distance to the next chunk. `None` if there is no chunk here;
+    /// nothing after this place is then read.
     fn found(&mut self, bytes: &[u8; CHUNK_HEADER], offset: u64, end: u64, last: &mut Option<u32>) -> Option<u64> {
         match Chunk::read(bytes, offset) {
             Some(mut chunk) if offset + u64::from(chunk.length) <= end => {
                 if self.is_in_place(offset) {
                     // The header of the place's first chunk has the time at which the place's last chunk ended. Each
-                    // other chunk of the place ended when the next one began, so the chunk before this one ended when
-                    // this one began.
+                    // other chunk of the place ended when the next one began. So the previous chunk ended when this one
+                    // began, and this one has the time from the header so far.
                     let before = last.and_then(|last| self.threads.get_mut(&last)).and_then(|all| all.last_mut());
                     if let Some(before) = before {
                         chunk.closed = std::mem::replace(&mut before.closed, chunk.stamp);
@@ -227,7 +227,7 @@ impl Trace {
                 self.threads.entry(chunk.thread).or_default().push(chunk);
                 Some(u64::from(chunk.length))
             }
-            // If the file was cut, its last chunk is read up to the end of the file.
+            // If the file was cut, its last chunk ends at the end of the file.
             Some(chunk) => {
                 let length = (end - offset) as u32;
                 self.threads.entry(chunk.thread).or_default().push(Chunk { length, ..chunk });
@@ -278,7 +278,7 @@ impl Trace {
         }
     }
 
-    /// Each thread's number with the tick of its first chunk.
+    /// Each thread's number, and the tick of its first chunk.
     pub fn threads(&self) -> impl Iterator<Item = (u32, u64)> {
         self.threads.iter().map(|(thread, chunks)| (*thread, chunks[0].stamp.max(self.from)))
     }
@@ -305,14 +305,14 @@ impl Trace {
     }
 }
 
-/// The events that are held back until the next stamp. Only a damaged trace has more.
+/// The maximum number of events that are held back until the next stamp. Only a damaged trace has more.
 const MOST_HELD: usize = 256;
 
 /// One thread's events in order.
 pub struct Stream<'a> {
     trace: &'a Trace,
     chunks: std::slice::Iter<'a, Chunk>,
-    /// The present chunk's events, and the place in them.
+    /// The bytes of the present chunk's events, and the place in them.
     bytes: Vec<u8>,
     at: usize,
     /// The offset of these bytes in the file.
@@ -320,19 +320,19 @@ pub struct Stream<'a> {
     coder: Box<Coder>,
     /// The predictor, for a trace with stacks.
     predictor: Option<Box<Predictor>>,
-    /// The stack that the trace gives for the next allocation.
+    /// The stack from the last stack event, for the next allocation.
     given: Option<StackId>,
     stack_bytes: u64,
     stamp: u64,
     ready: VecDeque<Item>,
     damage: Option<String>,
     over: bool,
-    /// Whether the begin of the present realloc is in the window. Its end is then in the window, too.
+    /// Whether the beginning of the present realloc is in the window. Then its end is in the window too.
     in_realloc: bool,
 }
 
 impl Stream<'_> {
-    /// The reason for an early end of the stream, in words.
+    /// Why the stream ended early, in words; `None` if it did not.
     pub fn damage(&self) -> Option<&str> {
         self.damage.as_deref()
     }
@@ -403,12 +403,12 @@ impl Stream<'_> {
         stack
     }
 
-    /// Bytes of the events so far that give the stack of an allocation.
+    /// The number of bytes, so far, of the events that contain a stack.
     pub(crate) fn stack_bytes(&self) -> u64 {
         self.stack_bytes
     }
 
-    /// The event as it is in the window; `None` if it was before the window. See the format.
+    /// The event as it is in the window; `None` if it was before the window. The format has the rules.
     fn within(&mut self, item: Item) -> Option<Item> {
         let from = self.trace.from;
         let is_within = match item.event {
@@ -423,15 +423,15 @@ impl Stream<'_> {
             Event::End => true,
             _ => item.low >= from,
         };
-        // A free between two stamps, the first of which is before the window. The thread frees a block that it has just
-        // made, so the allocation was before the window. If the free waited for an allocation until the second stamp,
-        // it would match a wrong one.
+        // This is a free between two stamps, the first of which is before the window. The thread frees a block that it
+        // has just made, so the allocation was before the window. If the free waited for an allocation until the second
+        // stamp, it would match a wrong one.
         let is_before = item.low < from && matches!(item.event, Event::Free { .. } | Event::Resize { .. });
         let high = if is_before { from } else { item.high };
         is_within.then_some(Item { low: item.low.max(from), high, ..item })
     }
 
-    /// The events from number `first` on happened no later than the present stamp.
+    /// Limits the latest time of the events from number `first` on to the present stamp.
     fn settle(&mut self, first: usize) {
         let stamp = self.stamp;
         self.ready.iter_mut().skip(first).for_each(|item| item.high = item.high.min(stamp));

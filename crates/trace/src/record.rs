@@ -19,7 +19,7 @@ use crate::stacks::Resident;
 pub struct RecordOptions<'a> {
     /// The preload that records.
     pub preload: &'a Path,
-    /// The folder for the traces; made if it is missing.
+    /// The folder for the traces. It is made if it does not exist.
     pub folder: &'a Path,
     /// The largest size of a trace, in bytes.
     pub limit: u64,
@@ -69,13 +69,13 @@ pub use others::gather;
 
 /// The traces that a recording made.
 pub struct TraceFiles {
-    /// They are sorted by their start.
+    /// The traces, sorted by their start.
     pub traces: Vec<(PathBuf, TraceHeader)>,
-    /// New files that look like traces, and belong to a user as whom no recorded process ran. Another user may have put them there.
+    /// New files that look like traces, but belong to a user as whom no recorded process ran. Another user may have put them there.
     pub of_others: Vec<PathBuf>,
 }
 
-/// Moves the traces of other users to the folder of the traces. Returns all traces that were not there `before`. `was_recorded` says
+/// Moves the traces of other users to the folder of the traces. Returns all traces there that are not in `before`. `was_recorded` says
 /// whether a recorded process may have run as this user.
 pub fn made(folder: &Path, before: &[PathBuf], was_recorded: impl Fn(u32) -> bool) -> Result<TraceFiles> {
     let gathered = gather(folder);
@@ -120,8 +120,8 @@ pub(crate) fn may_write(header: &TraceHeader) -> bool {
     !header.taken_out && Path::new("/proc").join(header.pid.to_string()).exists()
 }
 
-/// Cuts the file of a trace to its used length. During the recording the file has its maximum length, and its end is a
-/// hole. Does nothing if the process still runs.
+/// Cuts the file of a trace to its used length. During the recording the file has its maximum length, with a hole at its end. Does nothing
+/// if the process still runs.
 pub fn trim(path: &Path, header: &TraceHeader) -> Result<()> {
     let runs = may_write(header);
     let used = header.used.next_multiple_of(HEADER as u64);
@@ -135,8 +135,8 @@ pub fn trim(path: &Path, header: &TraceHeader) -> Result<()> {
     trimmed.map_err(|error| Error::file(path, "cutting the trace to its length", error))
 }
 
-/// Adds the pages that were resident at the marks to a trace with stacks, and updates its header. Does nothing if the process still
-/// runs, since it may write at the same place. Returns whether the pages were written.
+/// Adds the pages that were resident at the marks to a trace with stacks, and updates its header. Does nothing if the process still runs,
+/// because it may write at the same place. Returns whether the pages were written.
 pub fn put_residents(path: &Path, header: &mut TraceHeader, residents: &[Resident]) -> Result<bool> {
     if may_write(header) || header.stacks == 0 {
         return Ok(false);
@@ -153,7 +153,7 @@ pub fn put_residents(path: &Path, header: &mut TraceHeader, residents: &[Residen
     Ok(true)
 }
 
-/// The chunks with the resident pages of a mark.
+/// The chunks that contain the resident pages of a mark.
 fn tables(resident: &Resident, offset: u64) -> Vec<u8> {
     const MOST: usize = (LONGEST_CHUNK - CHUNK_HEADER) / 16;
     let mut bytes = Vec::new();
@@ -169,8 +169,8 @@ fn tables(resident: &Resident, offset: u64) -> Vec<u8> {
     bytes
 }
 
-/// Writes the moments of a run to the header of one of its traces: ready, end of the load, idle, in nanoseconds of the
-/// monotonic clock, 0 for none.
+/// Writes the moments of a run to the header of one of its traces: ready, end of the load, idle. They are in nanoseconds of the monotonic
+/// clock, or 0 for none.
 pub fn put_marks(path: &Path, marks: [u64; 3]) -> Result<()> {
     let mut bytes = [0; 24];
     bytes.chunks_exact_mut(8).zip(marks).for_each(|(place, nanos)| place.copy_from_slice(&nanos.to_le_bytes()));

@@ -1,10 +1,9 @@
-//! Replaying a trace with the allocator of this process. In: a prepared trace. Out: calls of the allocator, by threads
-//! that begin and end as those of the program, and stops at the moments at which meters are read.
+//! Replays a trace with the allocator of this process. In: a prepared trace. Out: calls of the allocator, by threads that begin and end as
+//! those of the program, and stops at the moments at which meters are read.
 //!
-//! The replay's own memory does not count as the allocator's. Operations are in a mapped file, and their pages are
-//! dropped after use; the table of blocks and the counters are in shared memory. So the process's RssAnon is the memory
-//! of the allocator, the threads' stacks, and the memory that the process had before. Only the operations call the
-//! allocator.
+//! The replay's own memory must not count as the allocator's. Operations are in a mapped file whose pages are dropped after use, and the
+//! table of blocks and the counters are in shared memory. So the RssAnon of the process is the memory of the allocator, the threads'
+//! stacks, and the memory that the process had before. Only the operations call the allocator.
 
 mod event_count;
 mod global;
@@ -33,39 +32,39 @@ use allocanary_sys::sys;
 use event_count::{Announced, EventCount};
 use worker::{Entry, Lane, play, work};
 
-/// The most epochs that are open at one time. Threads are at most this many epochs apart.
+/// The maximum number of epochs that are open at one time. So threads are at most this many epochs apart.
 const AHEAD: u32 = 4;
-/// The stack of a replaying thread.
+/// The size of a replaying thread's stack, in bytes.
 const STACK: usize = 256 << 10;
 
-/// The number of event counts for slots, and the same for epochs. Several slots or epochs share one.
+/// The number of event counts for slots, and of those for epochs. Several slots or epochs share one.
 const EACH: usize = 1024;
-/// The event count for the end of the replay. No operation waits for it.
+/// The number of the event count for the end of the replay. No operation waits for it.
 const OVER: usize = 2 * EACH;
 
-/// The event count of changes of a slot.
+/// The number of the event count for changes of a slot.
 #[inline(always)]
 fn of_slot(slot: u32) -> usize {
     slot as usize % EACH
 }
 
-/// The event count of the begin of an epoch.
+/// The number of the event count for the beginning of an epoch.
 fn of_epoch(epoch: u32) -> usize {
     EACH + epoch as usize % EACH
 }
 
-/// How to replay.
+/// The options of a replay.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReplayOptions {
-    /// Speed: 1 keeps the program's times, 0 goes as fast as it can.
+    /// The speed: 1 keeps the program's times, 0 goes as fast as it can.
     pub pace: f64,
-    /// Write every byte of a block; otherwise one byte of each of its pages.
+    /// Whether to write every byte of a block. Otherwise one byte of each of its pages is written.
     pub touch_full: bool,
 }
 
-/// A replay at a stop. No thread works at this time.
+/// A replay at a stop, while no thread works.
 pub struct ReplayStop<'a> {
-    /// Where it stops.
+    /// The moment at which it stops.
     pub moment: ReplayMoment,
     /// Live bytes.
     pub live: u64,
@@ -87,18 +86,18 @@ impl ReplayStop<'_> {
 /// The result of a replay.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReplayResult {
-    /// Operations.
+    /// The number of operations.
     pub operations: u64,
     /// The wall time of the replay, without the pauses at its stops, where memory is read.
     pub active: Duration,
-    /// Blocks whose first byte was compared with the written value.
+    /// The number of blocks whose first byte was compared with the written value.
     pub verified: u64,
-    /// The highest RssAnon between ready and the end of the load, or in the whole replay if the trace has no such marks; in
-    /// bytes. It is read every millisecond while the first thread waits or begins an epoch, after each MiB that the first
-    /// thread requests, and at each stop.
+    /// The highest RssAnon between ready and the end of the load, in bytes. If the trace has no such marks, it is that of the whole replay.
+    /// It is read every millisecond while the first thread waits or begins an epoch, after each MiB that the first thread requests, and at
+    /// each stop.
     pub most_anon: u64,
-    /// The highest resident heap, read like `most_anon`: from the first operation until a service is idle, or in the whole replay
-    /// if the trace has no such mark; in bytes.
+    /// The highest resident heap from the first operation until a service is idle, in bytes. If the trace has no such mark, it is that of
+    /// the whole replay. It is read like `most_anon`.
     pub heap_peak: u64,
     /// How often a thread other than the first one slept until another one woke it.
     pub waits: u64,
@@ -107,25 +106,25 @@ pub struct ReplayResult {
 /// The state that all threads of a replay share.
 pub(crate) struct Shared<'a, A> {
     allocator: &'a A,
-    /// The pool, for the blocks that the prepared form has in a pool.
+    /// The pool for the blocks that the prepared form puts in a pool.
     pool: Option<&'a Pool<'a>>,
     prepared: &'a PreparedTrace,
     options: ReplayOptions,
     table: &'a [Entry],
     /// For each epoch, the number of threads that have not finished it.
     remaining: &'a [AtomicU32],
-    /// All epochs before this one are finished.
+    /// The first epoch that is not finished.
     completed: AtomicU32,
     /// The last epoch that a thread may begin before the next stop.
     limit: AtomicU32,
-    /// 1 once threads that have no end in the trace must end.
+    /// 1 if threads whose end is not in the trace must end now.
     over: AtomicU32,
     /// The kind of failure: 0 none, 1 the prepared trace is damaged, 2 no memory, 3 a block was overwritten, 4 a thread
     /// could not be started.
     failed: AtomicU32,
     verified: AtomicU64,
     begun: Instant,
-    /// Nanoseconds of the stops.
+    /// The nanoseconds that the stops took.
     paused: AtomicU64,
     /// How often a thread slept until another one woke it.
     waits: AtomicU64,
@@ -135,8 +134,8 @@ pub(crate) struct Shared<'a, A> {
     first_waits: AtomicU32,
 }
 
-/// Executes a prepared trace. The calling thread executes the program's first thread. `stop` is called at each moment, while
-/// no thread works.
+/// Executes a prepared trace. The calling thread executes the operations of the program's first thread. `stop` is called at each moment,
+/// while no thread works.
 pub fn run<A: GlobalAlloc + Sync>(
     prepared: &PreparedTrace,
     allocator: &A,
@@ -206,8 +205,8 @@ pub fn run_with<A: GlobalAlloc + Sync>(
         error: None,
     };
     conductor.set_limit();
-    // This thread executes the program's first thread, because allocators treat the first thread differently: glibc
-    // gives it the data segment.
+    // This thread executes the operations of the program's first thread, because allocators treat the first thread differently: glibc gives
+    // it the data segment.
     if let Some(first) = first {
         play(&shared, &first, Some(&mut || conductor.step()));
     }
@@ -248,24 +247,24 @@ pub fn run_with<A: GlobalAlloc + Sync>(
     }
 }
 
-/// The highest RssAnon that was read in this process. The replay's own operations and tables are not part of it: they
-/// are in a mapped file and in shared memory. What an allocator takes at its start is part of it, because the recorded
-/// program has that too.
+/// The highest RssAnon that was read in this process. The replay's own operations and tables are not part of it, because they are in a
+/// mapped file and in shared memory. The memory that an allocator takes at its start is part of it, because the recorded program has this
+/// memory too.
 struct Watch {
-    /// From ready to the end of the load.
+    /// The highest value from ready to the end of the load.
     most: u64,
-    /// From the first operation until a service is idle.
+    /// The highest value from the first operation until a service is idle.
     highest: u64,
     next: Instant,
     is_over: bool,
     is_idle: bool,
 }
 
-/// Time between two readings.
+/// The time between two readings.
 const EVERY: Duration = Duration::from_millis(1);
 
 impl Watch {
-    /// Reads if it is time. Nothing is allocated.
+    /// Reads RssAnon if it is time. Allocates nothing.
     fn look(&mut self) {
         if self.is_idle || Instant::now() < self.next {
             return;
@@ -278,10 +277,10 @@ impl Watch {
         self.next = Instant::now() + EVERY;
     }
 
-    /// The replay reaches a mark.
+    /// Called when the replay reaches a mark.
     fn mark(&mut self, what: u32) {
         self.next = Instant::now();
-        // A program may set this mark itself, even after the end of the search for the peak.
+        // A program may set this mark itself, perhaps after the end of the search for the peak.
         if what == 0 && !self.is_over {
             self.most = 0;
         }
@@ -292,25 +291,24 @@ impl Watch {
     }
 }
 
-/// Starts threads at their times, and stops all threads for the marks. It has no thread of its own: whenever the thread
-/// of the first lane waits or begins an epoch, it does a step of this work.
+/// Starts threads at their times, and stops all threads for the marks. It has no thread of its own. Whenever the thread of the first lane
+/// waits or begins an epoch, this thread does a step of the work.
 struct Conductor<'a, A, R: Iterator<Item = LaneRecord>, D> {
     shared: &'a Shared<'a, A>,
     lanes: &'a [Lane],
-    /// Lanes that have begun, including the first one.
+    /// The number of lanes that have begun, including the first one.
     started: usize,
-    /// For each epoch, the lane that was started last of those that end in it: its index plus 1, or 0 if no lane ends
-    /// in the epoch.
+    /// For each epoch, the lane that was started last of those that end in it: the lane's index plus 1, or 0 if no lane ends in the epoch.
     ending: &'a [AtomicU32],
-    /// All lanes that end before this epoch are joined.
+    /// All lanes that end before this epoch were joined.
     joined: u32,
     records: Peekable<R>,
-    /// The next mark.
+    /// The number of the next mark.
     mark: usize,
     watch: Watch,
     stop: &'a mut dyn FnMut(&ReplayStop<'_>),
     drop_pages: D,
-    /// A thread could not be started.
+    /// The error, if a thread could not be started.
     error: Option<Error>,
 }
 
@@ -355,9 +353,9 @@ impl<A: GlobalAlloc + Sync, R: Iterator<Item = LaneRecord>, D: Fn()> Conductor<'
         let Some(record) = self.records.peek().copied().filter(|record| shared.may_begin(record.first)) else {
             return false;
         };
-        // A thread that ended before this one began in the program must also end first here, because an allocator
-        // reuses its memory. Until it has ended, the first thread continues with its own operations: the ending thread
-        // may wait for one of the first thread's blocks.
+        // A thread that ended before this one began in the program must also end first here, because an allocator reuses its memory. Until
+        // then, the first thread continues with its own operations, because the ending thread may wait for one of the first thread's
+        // blocks.
         let ending = self.ending;
         let lane = |at: &AtomicU32| self.lanes.get((at.load(SeqCst) as usize).wrapping_sub(1));
         let of = |epochs: Range<u32>| epochs.filter_map(|epoch| ending.get(epoch as usize));
@@ -392,7 +390,7 @@ impl<A> Shared<'_, A> {
         epoch < self.completed.load(SeqCst).saturating_add(AHEAD) && epoch <= self.limit.load(SeqCst)
     }
 
-    /// Announces that this thread is going to wait for an event. The first thread waits for each epoch's end as well.
+    /// Announces that this thread is going to wait for an event. The end of an epoch wakes the first thread too.
     fn announce(&self, place: usize, is_first: bool) -> Announced {
         if is_first {
             self.first_waits.store(place as u32, SeqCst);
@@ -424,7 +422,7 @@ impl<A> Shared<'_, A> {
         }
     }
 
-    /// Records a failure, which ends the replay. Always returns false, the result of a failed operation.
+    /// Records a failure, which ends the replay. Always returns false, so that an operation can return this result.
     #[cold]
     fn fail(&self, why: u32) -> bool {
         let _ = self.failed.compare_exchange(0, why, SeqCst, SeqCst);
@@ -433,8 +431,8 @@ impl<A> Shared<'_, A> {
     }
 }
 
-/// Prepares a trace in a child process, so that this process's memory does not change. Does nothing if the trace is
-/// already prepared. Must be called while the process has one thread.
+/// Prepares a trace in a child process, so that this process's memory does not change. Does nothing if the trace is already prepared. It
+/// must be called while the process has one thread.
 pub fn prepare_apart(trace: &std::path::Path, asked: Marks) -> Result<PreparedTrace> {
     if let Some(found) = crate::prepare::find(trace, asked)? {
         return Ok(found);
@@ -452,7 +450,7 @@ pub fn prepare_apart(trace: &std::path::Path, asked: Marks) -> Result<PreparedTr
     if let Some(made) = crate::prepare::find(trace, asked)? {
         return Ok(made);
     }
-    // The child cannot pass on its error. So the trace is prepared again here, which returns it.
+    // The child cannot pass on its error. So the trace is prepared again here, which returns the error.
     crate::prepare::prepare(trace, asked)
 }
 

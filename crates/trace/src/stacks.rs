@@ -1,24 +1,23 @@
-//! The stacks of a trace, as plain data. In: the recorder's tables. Out: the frames of an allocation, and the file and build of each
-//! frame.
+//! The stacks of a trace, as plain data. In: the recorder's tables. Out: the frames of an allocation, and the file and build of each frame.
 
 use crate::format::{MOST_NODES, TraceEnd};
 
-/// The number of a node. 0 means no stack: it was not recorded, or could not be walked.
+/// The number of a node. 0 means that there is no stack: it was not recorded, or could not be walked.
 pub type StackId = u32;
 
 /// One frame of a stack. Stacks with the same outermost frames share the nodes of these frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StackNode {
-    /// The caller's frame; 0 for the outermost.
+    /// The caller's frame; 0 for the outermost frame.
     pub parent: StackId,
     /// The return address, as it was in the process.
     pub pc: u64,
-    /// The module of the address at that time: a number from 1 on, in the order of [`Stacks::modules`]. 0: none, or not
-    /// in the trace.
+    /// The module that had the address at that time, as a number from 1 on in the order of [`Stacks::modules`]. 0 means that there was
+    /// none, or that it is not in the trace.
     pub module: u32,
 }
 
-/// A place in the code of a process. Two libraries may have had the same addresses, one after the other.
+/// A place in the code of a process. Two libraries may have had the same addresses at different times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CodePlace {
     /// The return address.
@@ -30,11 +29,11 @@ pub struct CodePlace {
 /// A mapped file with code.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TraceModule {
-    /// Its first address, and the address after its last.
+    /// The first address of the mapping.
     pub start: u64,
-    /// See `start`.
+    /// The address after the last one.
     pub end: u64,
-    /// Added to an address of the file's symbols, it gives the address in the process.
+    /// The difference between an address in the process and the same address of the file's symbols.
     pub bias: u64,
     /// The path at which it was mapped.
     pub path: String,
@@ -47,7 +46,7 @@ pub struct TraceModule {
 pub struct Stacks {
     /// Node 0 is the root, and is not a frame.
     pub nodes: Vec<StackNode>,
-    /// In the order of their first frames. Two modules may have had the same addresses, one after the other.
+    /// The modules in the order of their first frames. Two of them may have had the same addresses at different times.
     pub modules: Vec<TraceModule>,
 }
 
@@ -58,13 +57,13 @@ pub enum NoRoom {
     Disk,
     /// The format's number of nodes.
     Format,
-    /// The maximum size of the file; tables may have a part of it.
+    /// The maximum size of the file. Tables may have only a part of it.
     Limit,
 }
 
 impl NoRoom {
-    /// The limit that was reached in a trace with this state at its end. `nodes` is the number of its nodes, including
-    /// the root.
+    /// Finds the limit that was reached. `state` is the state of the trace at its end, and `nodes` the number of its nodes, including the
+    /// root.
     pub fn of(state: TraceEnd, nodes: usize) -> NoRoom {
         match state {
             TraceEnd::NoRoom => NoRoom::Disk,
@@ -80,15 +79,15 @@ impl Stacks {
         let mut next = stack;
         std::iter::from_fn(move || {
             let node = *self.nodes.get(next as usize).filter(|_| next != 0)?;
-            // A parent is written before its children, so its number is lower.
+            // A parent is written before its children, so that its number is lower.
             next = if node.parent < next { node.parent } else { 0 };
             Some(CodePlace { pc: node.pc, module: node.module })
         })
     }
 
-    /// The index of the code's module. If the node names none, this is the last module that had the address.
+    /// The index of the code's module. If the node names no module, this is the last module that had the address.
     pub fn module_of(&self, code: CodePlace) -> Option<usize> {
-        // The call is before the return address, which may already be in the next file.
+        // The call is before the return address, which may already be in another file.
         let call = code.pc.saturating_sub(1);
         let contains = |module: &TraceModule| (module.start..module.end).contains(&call);
         let named = (code.module as usize).checked_sub(1).filter(|at| self.modules.get(*at).is_some_and(contains));

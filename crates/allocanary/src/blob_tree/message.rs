@@ -119,6 +119,7 @@ pub(super) fn inner(buffer: &mut [u8], level: u8, addresses: &[u8], counts: &[u6
     length
 }
 
+/// Writes Dolt's prefix, the offset of the table, and the name.
 fn head(buffer: &mut [u8], length: usize, table: usize) {
     buffer[..PREFIX].copy_from_slice(&((length - PREFIX) as u32).to_be_bytes());
     buffer[0] = KIND;

@@ -242,8 +242,8 @@ impl BudgetHistory {
         self.purse.has() || (reading.ahead() >= share(self.limit, EDGE) && self.vain < VAIN && !self.over)
     }
 
-    /// Orders without a purge: the settings, and the level to report to the program. The level rises only if `may_rise` and thus not while
-    /// a purge is put off.
+    /// Orders without a purge: the settings, and the level to report to the program. The level rises only if `may_rise`: not while a purge
+    /// is put off.
     fn settle(&mut self, reading: BudgetUsage, may_rise: bool) -> Orders {
         let back = self.keeps_nothing && (self.level == Level::Calm || !self.purse.has());
         let level = if self.limit == 0 { Level::Calm } else { self.told.moved(reading.used, self.limit) };

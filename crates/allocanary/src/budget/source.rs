@@ -1,8 +1,8 @@
 //! The source of a budget's limit, and what counts against it. In: files of the kernel. Out: readings.
 //!
 //! - `container`: the nearest limit among this control group and the groups above it, and what the group with that limit uses.
-//! The kernel kills a container for the memory of all its processes, so that this process's own memory would be too low a count. Each
-//! reading reads the limit again. The list of groups is read again from time to time, because a process may be moved.
+//!   The kernel kills a container for the memory of all its processes, so that this process's own memory would be too low a count.
+//!   Each reading reads the limit again. The list of groups is read again from time to time, because a process may be moved.
 //! - a size: this process's pages that no file backs, from `/proc/self/statm`. It takes a tenth of the time that `status`
 //!   takes. Pages of files are not counted, because an allocator cannot give them back.
 

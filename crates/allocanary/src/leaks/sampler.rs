@@ -2,9 +2,9 @@
 //!
 //! A Poisson process over bytes, as in other heap profilers: each byte is a hit with the same small chance, and a block
 //! with a hit in it is recorded. After each hit, the number of bytes until the next one is drawn from the exponential
-//! distribution, so that a call costs one subtraction. A block of `s` bytes is recorded with the chance `1 - exp(-s /
-//! mean)`. This makes the estimate of unrecorded blocks unbiased. A fixed step ("each 512 KiB") could synchronise with
-//! a program's own pattern.
+//! distribution, so that a call costs one subtraction. A block of `s` bytes is recorded with the chance
+//! `1 - exp(-s / mean)`. This makes the estimate of unrecorded blocks unbiased. A fixed step ("each 512 KiB") could
+//! synchronise with a program's own pattern.
 
 use std::cell::Cell;
 use std::sync::atomic::AtomicU64;

@@ -41,6 +41,7 @@ pub fn described() -> Vec<WorkloadDescription> {
     ALL.iter().map(|workload| workload.description()).collect()
 }
 
+/// The names of all workloads.
 pub fn names() -> Vec<&'static str> {
     ALL.iter().map(|workload| workload.name).collect()
 }

@@ -1,12 +1,11 @@
-//! Writes the two most frequent events in few instructions: malloc of a small block, and free. In: a call. Out: the same
-//! bytes as those of [`Coder`]'s general functions, written by one store. Nothing is written if an address or a stamp
-//! needs more than three bytes.
+//! Writes the two most frequent events in few instructions: malloc of a small block, and free. In: a call. Out: the same bytes as those of
+//! [`Coder`]'s general functions, written by one store. If an address or a stamp needs more than three bytes, nothing is written.
 
 use std::sync::atomic::{Ordering::Release, compiler_fence};
 
 use super::{Coder, entry_of, zigzag};
 
-/// A varint of one to three bytes: its bytes as a number, and its length in bits.
+/// A varint of one to three bytes: its bytes as a number, and its length in bits. `None` if it is longer.
 #[inline(always)]
 fn short(number: u64) -> Option<(u64, u32)> {
     if number < 0x80 {
@@ -20,9 +19,8 @@ fn short(number: u64) -> Option<(u64, u32)> {
     }
 }
 
-/// Writes an event of up to eight bytes by one store; the bytes after it stay zeros. If a signal or the end of the
-/// process interrupts, the event is either complete or absent. A process that reads the file at the same time may see a
-/// part of it.
+/// Writes an event of up to eight bytes by one store. The bytes after the event stay zeros. If a signal or the end of the process
+/// interrupts, the event is either complete or absent. A process that reads the file at the same time may see a part of the event.
 ///
 /// # Safety
 ///
@@ -38,9 +36,9 @@ unsafe fn store(at: *mut u8, word: u64, bits: u32) -> *mut u8 {
 }
 
 impl Coder {
-    /// Writes a new block of malloc of 1 to 504 bytes. With `is_multi` the event has a stamp if the address is not in
-    /// the table: then `ticks` returns the stamp, or `None` if it needs more than three bytes. Returns the place after
-    /// the event; `None` if nothing was written.
+    /// Writes a new block of malloc of 1 to 504 bytes. With `is_multi`, the event has a stamp if the address is not in the table. `ticks`
+    /// then returns the stamp, or `None` if it needs more than three bytes. Returns the place after the event; `None` if nothing was
+    /// written.
     ///
     /// # Safety
     ///
@@ -60,8 +58,7 @@ impl Coder {
         let (units, code) = (address >> 3, size.div_ceil(8));
         let (delta, bits) = short(zigzag(units.wrapping_sub(self.sizes[code as usize])))?;
         let entry = entry_of(units);
-        // A size that is not a multiple of 8 follows the first byte. The whole event has at most six bytes, and no
-        // stamp.
+        // If the size is not a multiple of 8, it follows the first byte. The whole event has at most six bytes, and no stamp.
         let is_round = size.is_multiple_of(8);
         let (mut word, mut length) = match is_round {
             true => (code << 2 | delta << 8, 8 + bits),
@@ -85,7 +82,7 @@ impl Coder {
         Some(unsafe { store(at, word, length) })
     }
 
-    /// Writes a free of a block that is in the table. `None` if it is not in the table, and nothing was written.
+    /// Writes a free of a block that is in the table. If the block is not in the table, it writes nothing and returns `None`.
     ///
     /// # Safety
     ///

@@ -1,4 +1,4 @@
-//! The headers of chunks, and of chunks with a table. In: bytes of a trace. Out: numbers; and the reverse.
+//! The headers of chunks, and of chunks with a table. In: bytes of a trace. Out: numbers, and the reverse.
 
 use super::{
     CHUNK_ALIGN, CHUNK_HEADER, CHUNK_MAGIC, LONGEST_CHUNK, MODULE_HEADER, MODULE_MAGIC, NODE_MAGIC, RESIDENT_MAGIC,
@@ -8,25 +8,25 @@ use super::{
 /// The header of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chunk {
-    /// Where it begins in the file.
+    /// The chunk's offset in the file.
     pub offset: u64,
     /// Its length, including this header.
     pub length: u32,
-    /// Its thread.
+    /// The number of its thread.
     pub thread: u32,
     /// Its number within the thread.
     pub number: u32,
-    /// Ticks at its begin.
+    /// The ticks at which the chunk begins.
     pub stamp: u64,
     /// The ticks at which the place of this chunk was closed; 0 while a thread writes there, and in a trace without a
-    /// window. [`Trace`] replaces this value by the ticks at which the thread had finished the chunk.
+    /// window. [`Trace`] replaces this value by the ticks at which the thread finished the chunk.
     ///
     /// [`Trace`]: crate::reader::Trace
     pub closed: u64,
 }
 
 impl Chunk {
-    /// Reads a chunk's header; `None` if it is not one.
+    /// Reads a chunk's header; `None` if these bytes are not one.
     pub fn read(bytes: &[u8], offset: u64) -> Option<Chunk> {
         if bytes.len() < CHUNK_HEADER || bytes[..4] != CHUNK_MAGIC {
             return None;
@@ -51,20 +51,20 @@ impl Chunk {
 /// The header of a chunk with a table, of a trace with stacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableHeader {
-    /// Which table.
+    /// The kind of the table.
     pub magic: [u8; 4],
-    /// Where it begins in the file.
+    /// The offset of the chunk in the file.
     pub offset: u64,
     /// Its length, including this header.
     pub length: u32,
-    /// The number of its first node, or its mark.
+    /// The number of its first node, the number of modules before it, or its mark.
     pub first: u32,
-    /// How many ranges it has.
+    /// The number of its ranges.
     pub count: u32,
 }
 
 impl TableHeader {
-    /// Reads the header of a table; `None` if it is not one.
+    /// Reads the header of a table; `None` if these bytes are not one.
     pub fn read(bytes: &[u8], offset: u64) -> Option<TableHeader> {
         let magic = bytes.get(..CHUNK_HEADER)?[..4].try_into().ok()?;
         let is_table = [NODE_MAGIC, MODULE_MAGIC, RESIDENT_MAGIC].contains(&magic);
@@ -83,7 +83,8 @@ impl TableHeader {
     }
 }
 
-/// Writes a module to the begin of `bytes`, which are zeros, and returns its length. `None` if it does not fit.
+/// Writes a module to the beginning of `bytes`, which are zeros, and returns the module's length. `None` if it does not
+/// fit.
 pub fn put_module(bytes: &mut [u8], [start, end, bias]: [u64; 3], path: &[u8], build_id: &[u8]) -> Option<usize> {
     let (path, build_id) = (&path[..path.len().min(4096)], &build_id[..build_id.len().min(64)]);
     let length = (MODULE_HEADER + path.len() + build_id.len()).next_multiple_of(8);

@@ -1,4 +1,4 @@
-//! The blocks that a replay takes from a pool. In: numbers of events. Out: whether an event is one of them.
+//! The blocks that a replay takes from a pool, as a set of events.
 
 /// A set of events. The number of an event is the count of blocks that were made, freed and resized before it, in
 /// merged order.
@@ -8,7 +8,7 @@ pub struct Elsewhere {
 }
 
 impl Elsewhere {
-    /// Adds an event: the block that it makes or resizes will be in the pool.
+    /// Adds an event. The block that it makes or resizes will be in the pool.
     pub fn add(&mut self, event: u64) {
         let word = (event / 64) as usize;
         if word >= self.words.len() {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use allocanary_sys::private;
 
-/// The variables that give these folders. A cell gets them and no other variables of the user, so that it finds the
+/// The variables that give these folders. A cell gets these and no other variables of the user, so that it finds the
 /// same form.
 pub const VARIABLES: [&str; 3] = ["HOME", "TMPDIR", "XDG_CACHE_HOME"];
 
@@ -25,9 +25,9 @@ impl Folders {
         Folders { cache: absolute("XDG_CACHE_HOME"), home: absolute("HOME"), temporary: std::env::temp_dir() }
     }
 
-    /// The folders for prepared forms. A home folder of another user is not used: `sudo` keeps the variable. Every user
-    /// can write to the folder for temporary files, and another user may have made our folder in it: check its owner
-    /// before use.
+    /// The folders for prepared forms. `sudo` keeps the variable of the home folder, so a home folder of another user
+    /// is not used. Every user can write to the folder for temporary files, and another user may have made our folder
+    /// in it. So check its owner before use.
     pub(super) fn own(&self) -> Vec<PathBuf> {
         let is_ours = |path: &Path| fs::metadata(path).is_ok_and(|meta| meta.is_dir() && meta.uid() == private::user());
         let cache = self.cache.clone().filter(|path| is_ours(path) || !path.exists());

@@ -1,12 +1,11 @@
 //! Assigns slots to blocks. In: the threads that make and free blocks, in merged order. Out: the index of each block in the table of a
 //! replay.
 //!
-//! The same events give the same slots. So a second reading of the trace can match the blocks of a replay with those of
-//! the trace.
+//! The same events always give the same slots. So a second reading of the trace can match the blocks of a replay with those of the trace.
 
 use std::collections::{HashMap, VecDeque};
 
-/// Slots that a thread keeps for itself.
+/// The number of free slots that a thread keeps for itself.
 const OWN_SLOTS: usize = 512;
 
 /// The free slots, and the threads that own them.
@@ -16,7 +15,7 @@ pub struct FreeSlots {
     generations: Vec<u16>,
     /// Slots of blocks that each thread freed.
     own: HashMap<u32, Vec<u32>>,
-    /// Slots that any thread may take; those that were freed first are at the front.
+    /// Slots that any thread may take. Those that were freed first are at the front.
     shared: VecDeque<u32>,
 }
 
@@ -31,7 +30,7 @@ impl FreeSlots {
         (slot, self.generations[slot as usize])
     }
 
-    /// Gives the block of a slot another size; it keeps the slot. Returns how often the slot was used before.
+    /// Gives the block of a slot another size. The block keeps the slot. Returns how often the slot was used before.
     pub fn again(&mut self, slot: u32) -> u16 {
         let generation = &mut self.generations[slot as usize];
         *generation = generation.wrapping_add(1);
@@ -44,12 +43,12 @@ impl FreeSlots {
         let free = self.own.entry(thread).or_default();
         free.push(slot);
         if free.len() > OWN_SLOTS {
-            // Others get the slots that were freed longest ago: no thread has to wait for them.
+            // Other threads get the slots that were freed longest ago, so that no thread has to wait for them.
             self.shared.extend(free.drain(..OWN_SLOTS / 2));
         }
     }
 
-    /// A thread ends: others may take its slots.
+    /// Ends a thread. Others may take its slots.
     pub fn end(&mut self, thread: u32) {
         self.shared.extend(self.own.remove(&thread).into_iter().flatten());
     }

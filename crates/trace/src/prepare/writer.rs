@@ -1,4 +1,4 @@
-//! Writing the prepared form. In: events in merged order. Out: runs of operations thread by thread, then tables.
+//! Writes the prepared form. In: events in merged order. Out: runs of operations thread by thread, then tables.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,16 +14,16 @@ use crate::merge::{At, Merged, Sink};
 use crate::origin::Origin;
 use crate::reader::Trace;
 
-/// Operations of one epoch.
+/// The maximum number of operations in one epoch.
 const EPOCH: u32 = 256;
-/// An epoch also ends where the program did nothing for this many nanoseconds.
+/// An epoch also ends if the program did nothing for this many nanoseconds.
 const GAP: u64 = 1_000_000;
-/// A wait of the program that counts as idle.
+/// A program that waits for more than this many nanoseconds is idle.
 const IDLE: u64 = 20_000_000;
-/// log2 of the alignment of a block from malloc: no alignment is requested. With malloc's own alignment of 16, mimalloc's function
-/// for aligned blocks would be called, which takes a larger block in most size classes.
+/// log2 of the alignment of a block from malloc, for which no alignment is requested. With malloc's own alignment of 16, mimalloc's
+/// function for aligned blocks would be called, which takes a larger block in most size classes.
 const PLAIN: u8 = 0;
-/// Operations of one run.
+/// The maximum number of operations in one run.
 const RUN: usize = 2048;
 
 pub(super) struct Block {
@@ -37,7 +37,7 @@ pub(super) struct Block {
 struct Growing {
     lane: Lane,
     pending: Vec<Op>,
-    /// The epoch of its last marker.
+    /// The epoch that its last `EPOCH` operation begins.
     epoch: Option<u32>,
 }
 
@@ -63,28 +63,27 @@ pub(super) struct Writer<'a> {
     growing: BTreeMap<u32, Growing>,
     done: Vec<Lane>,
     slots: FreeSlots,
-    /// Calls of the allocator so far.
+    /// The number of calls of the allocator so far.
     events: u64,
     epoch: u32,
     in_epoch: u32,
     epoch_began: u64,
     last: u64,
-    /// Threads that have operations in each epoch.
+    /// For each epoch, the number of threads that have operations in it.
     remaining: Vec<u32>,
     live: u64,
-    /// The marks of the run that the merge has not reached.
+    /// The marks of the run that the merge has not reached yet.
     wanted: Marks,
-    /// The end of the epoch with the most live bytes. If ready and the end of the load are marked, only epochs between
-    /// them count.
+    /// The end of the epoch with the most live bytes. If the trace has marks for ready and the end of the load, only epochs between them
+    /// count.
     peak: End,
     /// The most live bytes in the same span.
     top: u64,
-    /// Whether the replay is past this span.
+    /// Whether the merge is past this span.
     is_past: bool,
     /// The most live bytes of the whole trace.
     highest: u64,
-    /// The longest wait after the peak, and the end of the epoch before it. If there is a mark `idle`, it replaces the
-    /// longest wait.
+    /// The longest wait after the peak, and the end of the epoch before it. A mark `idle` replaces the longest wait.
     idle: Option<(u64, End)>,
     marks: Vec<Mark>,
     operations: u64,
@@ -143,7 +142,7 @@ impl<'a> Writer<'a> {
         End { epoch, live: self.live, events: self.events }
     }
 
-    /// Sets the marks of the run that are before this time.
+    /// Sets the marks of the run that are due at this time.
     fn reach(&mut self, nanos: u64) {
         let is_due = |mark: Option<u64>| mark.is_some_and(|mark| nanos >= mark);
         if is_due(self.wanted.ready) {
@@ -167,7 +166,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Stores new maxima of the live bytes.
+    /// Updates the maxima of the live bytes.
     fn rose(&mut self) {
         self.highest = self.highest.max(self.live);
         self.top = self.top.max(self.live);
@@ -227,7 +226,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Ends the epoch before the live bytes fall from their highest value, so that a mark can stop there.
+    /// Ends the epoch before the live bytes fall from their highest value, so that a mark can stop at this value.
     fn before_a_fall(&mut self, at: At, size: u64) {
         if self.live == self.top
             && !self.is_past
@@ -249,7 +248,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Adds the marks of peak and idle, in the order of their epochs. Without epochs there is no mark.
+    /// Adds the marks of peak and idle, and sorts all marks by their epochs. Without epochs there is no mark.
     fn complete_marks(&mut self, epochs: u32) {
         if epochs == 0 {
             self.marks.clear();
@@ -262,8 +261,8 @@ impl<'a> Writer<'a> {
         self.marks.sort_by_key(|mark| (mark.epoch, mark.what));
     }
 
-    /// Ends all lanes, and sorts them by their begin. The program's first thread comes before all others, even if
-    /// another thread has the first operation. In a damaged trace it may have a second lane.
+    /// Ends all lanes, and sorts them by their beginning. The program's first thread comes before all others, even if another thread has
+    /// the first operation. In a damaged trace it may have a second lane.
     fn complete_lanes(&mut self) {
         for thread in self.growing.keys().copied().collect::<Vec<_>>() {
             self.end(thread, u32::MAX);
@@ -275,7 +274,7 @@ impl<'a> Writer<'a> {
     }
 
     pub(super) fn finish(mut self, trace: &Trace, origin: &Origin, merged: &Merged) -> std::io::Result<()> {
-        // The last event may be one that is not a call of the allocator.
+        // The last event may be one that does not call the allocator.
         self.reach(merged.nanos);
         self.cut(merged.nanos);
         self.complete_lanes();
@@ -283,7 +282,7 @@ impl<'a> Writer<'a> {
             return Err(error);
         }
         let epochs = self.remaining.len() as u32;
-        // A requested moment after the last event means the end.
+        // A requested moment after the last event means the end of the trace.
         if self.wanted.idle.take().is_some() && epochs > 0 {
             self.idle = Some((u64::MAX, self.end_of(epochs - 1)));
         }
@@ -319,7 +318,7 @@ impl<'a> Writer<'a> {
             self.out.write_all(&word.to_le_bytes())?;
         }
         self.out.flush()?;
-        // The magic is written last. Without it, a file that was cut is not taken for a prepared trace.
+        // The magic is written last. Without it, a file that was cut does not count as a prepared trace.
         self.out.seek(SeekFrom::Start(0))?;
         self.out.write_all(&MAGIC)?;
         self.out.flush()

@@ -8,14 +8,13 @@ use super::{Headers, Packed, Trace};
 use crate::error::{Error, Result};
 use crate::format::{CHUNK_HEADER, HEADER, PACK_HEADER, PACK_MAGIC};
 
-/// The most bytes of the largest chunks of all threads together: this many, and [`MEMORY_EACH`] more for each byte of
-/// the file.
+/// The largest chunks of all threads together may have this many bytes, and [`MEMORY_EACH`] more for each byte of the file.
 const MEMORY: u64 = 256 << 20;
 const MEMORY_EACH: u64 = 64;
 
 impl Trace {
-    /// Fails for a file that was made to fill the memory. A merge needs one chunk of each thread in memory, and a chunk
-    /// of a megabyte of zeros is packed to one kilobyte.
+    /// Fails for a file whose purpose is to fill the memory. A merge needs one chunk of each thread in memory, and a chunk of a megabyte of
+    /// zeros is packed to one kilobyte.
     pub(super) fn check_memory(&self, length: u64) -> Result<()> {
         let largest = |chunks: &Vec<crate::format::Chunk>| chunks.iter().map(|chunk| u64::from(chunk.length)).max();
         let found: u64 = self.threads.values().filter_map(largest).sum();
@@ -27,12 +26,12 @@ impl Trace {
         Ok(())
     }
 
-    /// Finds the chunks of a file of this length.
+    /// Finds the chunks of a packed file, which has this length.
     pub(super) fn find_packed(&mut self, length: u64) -> Result<()> {
         let path = self.path.clone();
         let mut headers = Headers::new(&path);
         let (mut at, mut last) = (HEADER as u64, None);
-        // The lowest offset of the next chunk in the unpacked file.
+        // The lowest offset that the next chunk may have in the unpacked file.
         let mut next = HEADER as u64;
         while at < length {
             let bytes: Option<&[u8; PACK_HEADER]> = headers.at(&self.file, at)?;

@@ -24,7 +24,7 @@ impl Trace {
         for table in self.tables.iter().filter(|table| table.magic == NODE_MAGIC) {
             self.nodes(table, &mut stacks.nodes)?;
         }
-        // The places of a window are in no order, so the tables are sorted by their numbers.
+        // The places of a window are in no order, so their tables are sorted by their numbers.
         let mut of_modules: Vec<&TableHeader> =
             self.tables.iter().filter(|table| table.magic == MODULE_MAGIC).collect();
         of_modules.sort_by_key(|table| table.first);
@@ -34,7 +34,7 @@ impl Trace {
         Ok(stacks)
     }
 
-    /// The pages that were resident at the marks. Empty if they were not read.
+    /// The pages that were resident at the marks. The list is empty if they were not read.
     pub fn residents(&self) -> Result<Vec<Resident>> {
         let mut found: Vec<Resident> = Vec::new();
         for table in self.tables.iter().filter(|table| table.magic == RESIDENT_MAGIC) {
@@ -51,7 +51,7 @@ impl Trace {
         Ok(found)
     }
 
-    /// Bytes of the file that the tables take.
+    /// The bytes that the tables take in the file.
     pub fn table_bytes(&self) -> u64 {
         self.tables.iter().map(|table| u64::from(table.length)).sum()
     }
@@ -68,7 +68,7 @@ impl Trace {
         let first = table.first as usize;
         for (at, node) in self.bytes_of(table)?[CHUNK_HEADER..].as_chunks::<NODE>().0.iter().enumerate() {
             let (pc, parent, id) = (u64_at(node, 0), u32_at(node, 8), first + at);
-            // A node whose writing has begun but not ended has no address.
+            // A node that was not written completely has no address.
             if pc != 0 && (1..MOST_NODES).contains(&id) {
                 if nodes.len() <= id {
                     nodes.resize(id + 1, StackNode::default());
@@ -80,7 +80,7 @@ impl Trace {
     }
 }
 
-/// Sorts the ranges, and joins those that touch or overlap: a damaged table may name a page twice.
+/// Sorts the ranges, and joins those that touch or overlap, because a damaged table may name a page twice.
 fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     ranges.sort_by_key(|range| range.start);
     let mut out: Vec<Range<u64>> = Vec::with_capacity(ranges.len());

@@ -1,9 +1,9 @@
-//! Traces of processes that have changed their user, in a service that root starts. In: the folder of the traces. Out: a folder in it,
-//! in which any user may make a file; later, the traces of this folder, moved to the folder of the traces.
+//! Traces of processes that have changed their user, in a service that root starts. In: the folder of the traces. Out: a folder in it in
+//! which any user may make a file. Later, the traces from this folder, moved to the folder of the traces.
 //!
 //! Other users may pass through the folder of the traces, but cannot list it, and the name of the inner folder is random. In the inner
-//! folder, users can make files, but cannot touch those of other users. The recorder makes no links and no files with a
-//! second name: such a file is removed.
+//! folder, users can make files, but cannot touch those of other users. The recorder makes no links and no files with a second name, so
+//! such a file is removed.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -15,10 +15,10 @@ use allocanary_sys::private::user;
 
 /// The begin of the inner folder's name.
 const NAME: &str = ".others-";
-/// Any user may make files in it. Only its owner can list it. Each user can remove only their own files.
+/// Any user may make files in the inner folder. Only its owner can list it. Users can remove only their own files.
 const MODE: u32 = 0o1733;
 
-/// Makes the folder for other users, or finds an existing one. `None` if this process does not run as root: then no program can
+/// Makes the folder for other users, or finds an existing one. `None` if this process does not run as root, because then no program can
 /// change its user.
 pub(super) fn make(folder: &Path) -> io::Result<Option<PathBuf>> {
     if user() != 0 {
@@ -31,7 +31,7 @@ pub(super) fn make(folder: &Path) -> io::Result<Option<PathBuf>> {
     let [one, other] = [(); 2].map(|()| RandomState::new().build_hasher().finish());
     let path = folder.join(format!("{NAME}{one:016x}{other:016x}"));
     DirBuilder::new().mode(0o700).create(&path)?;
-    // Sets the mode explicitly, because the process's umask would change it.
+    // The mode is set explicitly, because the process's umask would change it.
     fs::set_permissions(&path, Permissions::from_mode(MODE))?;
     Ok(Some(path))
 }
@@ -45,7 +45,7 @@ fn is_ours(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir() && meta.uid() == user() && meta.mode() & 0o7777 == MODE)
 }
 
-/// Moves the traces of other users to the folder of the traces, and removes the inner folder if it is empty then. Returns the moved traces.
+/// Moves the traces of other users to the folder of the traces, and then removes the inner folder if it is empty. Returns the moved traces.
 pub fn gather(folder: &Path) -> Vec<PathBuf> {
     let mut moved = Vec::new();
     for others in all(folder).filter(|path| is_ours(path)) {
@@ -61,14 +61,14 @@ pub fn gather(folder: &Path) -> Vec<PathBuf> {
                 }
             }
         }
-        // A folder that is not empty stays.
+        // This fails for a folder that is not empty, which stays.
         let _ = fs::remove_dir(&others);
     }
     moved
 }
 
-/// A free name in the folder. A process may change its user and then execute another program: it then has traces of the
-/// same name in both folders. The name ends with a number; the next free number is used.
+/// A free name in the folder. A process may change its user and then execute another program, so that both folders have traces of the same
+/// name. The name ends with a number, and the next free number is used.
 fn free_name(folder: &Path, from: &Path) -> Option<PathBuf> {
     let stem = from.file_stem()?.to_str()?;
     let (name, number) = stem.rsplit_once('-')?;

@@ -1,10 +1,9 @@
-//! Lets threads sleep until something changes. In: a thread that waits for a change, and a thread that makes it. Out: sleep, and
-//! its end.
+//! Lets threads sleep until something changes. In: a thread that waits for a change, and a thread that makes it. Out: the first thread
+//! sleeps, and the second one wakes it.
 //!
-//! An event count: a thread that waits announces this, checks the condition again, and sleeps. A thread that has changed something
-//! checks whether a thread waits. This check is one load without a barrier, because the announcement has a barrier for
-//! all threads of the process (membarrier). The check must be fast: an operation of a replay takes some nanoseconds,
-//! and threads seldom wait for it.
+//! This is an event count. A thread that waits announces this, checks the condition again, and sleeps. A thread that has changed something
+//! checks whether a thread waits. This check is one load without a barrier, because the announcement has a barrier for all threads of the
+//! process (membarrier). The check must be fast: an operation of a replay takes some nanoseconds, and threads seldom wait for it.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed, Ordering::SeqCst, compiler_fence};
 use std::time::Duration;
@@ -13,11 +12,10 @@ use crate::mapped::Zeroed;
 
 /// The bit that is set while a thread waits.
 const WAITED_FOR: u32 = 1;
-/// The longest sleep if the kernel has no barrier for all threads. The other thread may then have missed the
-/// announcement.
+/// The longest sleep if the kernel has no barrier for all threads. The other thread may then have missed the announcement.
 const UNSURE: Duration = Duration::from_millis(1);
 
-/// An event count. The lowest bit is 1 while a thread waits; the bits above are the number of wakes.
+/// An event count. The lowest bit is 1 while a thread waits, and the bits above are the number of wakes.
 pub(crate) struct EventCount(AtomicU32);
 
 // SAFETY: an integer.
@@ -36,8 +34,7 @@ impl EventCount {
         Announced { seen, is_sure: membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED) }
     }
 
-    /// Sleeps until a [`notify`](Self::notify) after the announcement, for at most `limit`. It may also return earlier
-    /// without a reason.
+    /// Sleeps until a [`notify`](Self::notify) after the announcement, for at most `limit`. It may also return earlier for no reason.
     pub(crate) fn wait(&self, announced: Announced, limit: Option<Duration>) {
         let limit = if announced.is_sure { limit } else { Some(limit.map_or(UNSURE, |limit| limit.min(UNSURE))) };
         let time = limit.map(|limit| libc::timespec {
@@ -49,7 +46,7 @@ impl EventCount {
         unsafe { libc::syscall(libc::SYS_futex, self.0.as_ptr(), WAIT, announced.seen, time, 0_usize, 0) };
     }
 
-    /// Wakes all waiting threads. Make the change before you call this.
+    /// Wakes all waiting threads. The caller must have made the change before.
     #[inline(always)]
     pub(crate) fn notify(&self) {
         compiler_fence(SeqCst);
@@ -62,7 +59,7 @@ impl EventCount {
     #[inline(never)]
     fn wake(&self) {
         let seen = self.0.load(SeqCst) | WAITED_FOR;
-        // If another thread changes the count first, that thread wakes the waiting ones.
+        // If another thread changes the count first, that thread wakes the waiting threads.
         if self.0.compare_exchange(seen, seen.wrapping_add(1), SeqCst, SeqCst).is_ok() {
             // SAFETY: wakes threads that wait for this word.
             unsafe { libc::syscall(libc::SYS_futex, self.0.as_ptr(), WAKE, i32::MAX, 0_usize, 0_usize, 0) };
@@ -79,7 +76,7 @@ impl EventCount {
 const WAIT: libc::c_int = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
 const WAKE: libc::c_int = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
 
-/// Registers the process for the barrier. On a kernel without this barrier, each announcement finds out that it failed.
+/// Registers the process for the barrier. On a kernel without this barrier, each announcement notices that the barrier fails.
 pub(crate) fn register() {
     membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
 }

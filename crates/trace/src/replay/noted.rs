@@ -1,9 +1,8 @@
 //! Records the pages in which blocks have been. In: calls of a replay. Out: the same calls of another allocator, and a file with the
 //! addresses of the blocks and the resident pages.
 //!
-//! There is a bit for each page of the address space. A summary has a bit for each page of these bits, which is 1 if
-//! not all of them are 0. Both are in shared memory: only written pages exist, and it does not count as the allocator's
-//! memory. Nothing here allocates.
+//! There is a bit for each page of the address space. A summary has a bit for each page of these bits. It is 1 if not all of them are 0.
+//! Both are in shared memory: only written pages exist, and they do not count as the allocator's memory. Nothing here allocates.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::fs::File;
@@ -16,11 +15,11 @@ use super::ReplayStop;
 use crate::mapped::Anonymous;
 use crate::placed::{PAGE, Writer};
 
-/// Bits of an address of a process.
+/// The number of bits of a process's address.
 const ADDRESS: u32 = if cfg!(target_arch = "x86_64") { 47 } else { 48 };
-/// Words of bits for all pages.
+/// The number of words for the bits of all pages.
 const WORDS: usize = 1 << (ADDRESS - 12 - 6);
-/// The number of words for one bit of the summary: one page of words.
+/// The number of words that share one bit of the summary. They are one page.
 const EACH: usize = 512;
 
 /// An allocator, and the pages in which its blocks have been.
@@ -39,17 +38,17 @@ pub struct Notes {
 unsafe impl Sync for Notes {}
 
 impl<A> Noted<A> {
-    /// An allocator without recorded pages. `None` if the kernel does not give the address space that the notes need.
+    /// Wraps an allocator, with no pages recorded yet. `None` if the kernel does not give the address space that the notes need.
     pub fn new(allocator: A) -> Option<Noted<A>> {
         Some(Noted { allocator, notes: Notes::new()? })
     }
 
-    /// The notes. A pool may add the pages of its blocks.
+    /// The recorded pages. A pool may add the pages of its blocks.
     pub fn notes(&self) -> &Notes {
         &self.notes
     }
 
-    /// Writes the addresses of the blocks at a stop, and which of the recorded pages are resident.
+    /// Writes the addresses of the blocks at a stop, and those of the recorded pages that are resident.
     pub fn write(&self, stop: &ReplayStop<'_>, file: &File) -> io::Result<()> {
         let pagemap = File::open("/proc/self/pagemap")?;
         let mut out = Writer::new(file);
@@ -64,7 +63,7 @@ impl<A> Noted<A> {
 }
 
 impl Notes {
-    /// Notes without pages. `None` if the kernel does not give the address space.
+    /// No pages yet. `None` if the kernel does not give the address space.
     pub fn new() -> Option<Notes> {
         Some(Notes { pages: Anonymous::new(WORDS)?, summary: Anonymous::new(WORDS / EACH / 64)? })
     }
@@ -87,7 +86,7 @@ impl Notes {
         }
     }
 
-    /// Calls `tell` with the pages in which blocks have been, in order, as ranges that do not touch.
+    /// Calls `tell` with the pages in which blocks have been, in order, as ranges that do not touch each other.
     fn stretches(&self, mut tell: impl FnMut(Range<u64>) -> io::Result<()>) -> io::Result<()> {
         let mut open: Option<Range<u64>> = None;
         for (at, summary) in self.summary.items().iter().enumerate() {
@@ -108,7 +107,7 @@ impl Notes {
     }
 }
 
-/// The numbers of the bits that are set.
+/// The positions of the bits that are 1.
 fn bits(word: u64) -> impl Iterator<Item = usize> {
     std::iter::successors(Some(word), |word| Some(word & (word - 1)))
         .take_while(|word| *word != 0)
@@ -117,7 +116,7 @@ fn bits(word: u64) -> impl Iterator<Item = usize> {
 
 const PRESENT: u64 = 1 << 63;
 
-/// Calls `tell` with those of these pages that are resident, as ranges that do not touch.
+/// Calls `tell` with the resident pages among these pages, as ranges that do not touch each other.
 fn resident(pagemap: &File, pages: Range<u64>, mut tell: impl FnMut(Range<u64>) -> io::Result<()>) -> io::Result<()> {
     let mut words = [0; 4096];
     let mut open: Option<Range<u64>> = None;

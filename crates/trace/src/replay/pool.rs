@@ -1,9 +1,9 @@
 //! A pool for the blocks of one site. In: calls of a replay. Out: blocks in a separate range of addresses.
 //!
-//! It is a pool as a developer could write it. A span of pages has blocks of one size class, and a list of free ones.
-//! Size classes are 16 bytes apart up to 128 bytes; above, there are four for each doubling. When the last block of a
-//! span is freed, the span gives its pages back at once; one small span of each class is kept. The pool has one lock,
-//! and any thread may free.
+//! It is a pool as a developer could write it. A span of pages has blocks of one size class, and a list of the free
+//! ones. Size classes are 16 bytes apart up to 128 bytes. Above that, each doubling has four classes. When the last
+//! block of a span is freed, the span returns its pages at once, except for one small span of each class. The pool has
+//! one lock, and any thread may free a block.
 //!
 //! The records of spans are in shared memory, like the replay's own tables, so that only blocks count as memory.
 
@@ -20,14 +20,14 @@ use super::noted::Notes;
 use crate::mapped::{Anonymous, Zeroed};
 
 const PAGE: usize = 4096;
-/// Bytes of the range of addresses. Pages exist only after they are written to.
+/// The size of the pool's range of addresses, in bytes. Pages exist only after they are written to.
 const REGION: usize = 1 << 36;
-/// The range begins at a multiple of this, which is the largest alignment of a block.
+/// The range begins at a multiple of this number of bytes, which is the largest alignment of a block.
 const ALIGN: usize = 1 << 30;
-/// When a span of at most this size becomes empty, it keeps its pages, but only one span of each class.
+/// A span of at most this many bytes keeps its pages when it becomes empty. Only one span of each class does so.
 const KEPT: usize = 64 << 10;
 
-/// A page of the range. All fields but the class are used only for a span's first page.
+/// The record of a page of the range. In the pages of a span after the first, only the class is used.
 struct Span {
     /// The class of its blocks, plus 1.
     class: AtomicU32,
@@ -36,9 +36,9 @@ struct Span {
     free: AtomicU32,
     /// The number of blocks that were ever taken from the span's end.
     made: AtomicU32,
-    /// 1 if the span had blocks before and kept its pages: then its bytes may not be zeros.
+    /// 1 if the span had blocks before and kept its pages, so that its bytes may not be zeros.
     used: AtomicU32,
-    /// The pages, plus 1, of its neighbours in a list.
+    /// The pages, plus 1, of the next and the previous span in a list.
     next: AtomicU32,
     before: AtomicU32,
 }
@@ -80,12 +80,12 @@ impl<'a> Pool<'a> {
         // SAFETY: a new mapping of no file.
         let mapping = unsafe { libc::mmap(null_mut(), REGION + ALIGN, access, flags, -1, 0) };
         let mapping = NonNull::new(mapping.cast::<u8>()).filter(|_| mapping != libc::MAP_FAILED)?;
-        // No huge pages, because pages of 4 KiB are counted. This does nothing on a kernel without huge pages. SAFETY:
-        // the new mapping.
+        // Huge pages are off, because pages of 4 KiB are counted. This does nothing on a kernel without huge pages.
+        // SAFETY: the new mapping.
         unsafe { libc::madvise(mapping.as_ptr().cast(), REGION + ALIGN, libc::MADV_NOHUGEPAGE) };
         let lists = Lists { end: 0, room: [0; CLASSES], kept: [0; CLASSES], gone: [0; ORDERS] };
         let start = mapping.addr().get().next_multiple_of(ALIGN);
-        // From here on the mapping has an owner.
+        // From here on the mapping has an owner, which unmaps it.
         let pool = |spans| Pool { mapping, start, spans, lists: Mutex::new(lists), notes };
         match Anonymous::new(REGION / PAGE) {
             Some(spans) => Some(pool(spans)),
@@ -102,13 +102,12 @@ impl<'a> Pool<'a> {
         self.start as u64..(self.start + REGION) as u64
     }
 
-    /// Whether a block is in the pool.
     #[inline(always)]
     pub(crate) fn has(&self, block: *mut u8) -> bool {
         block.addr().wrapping_sub(self.start) < REGION
     }
 
-    /// A block, of zeros if `zeroed`; null if there is no room.
+    /// A block; null if there is no room. If `zeroed`, its bytes are zeros.
     pub(crate) fn alloc(&self, layout: Layout, zeroed: bool) -> *mut u8 {
         let Some(class) = class(layout) else { return null_mut() };
         let Some((at, is_new)) = self.take(class) else { return null_mut() };
@@ -121,7 +120,7 @@ impl<'a> Pool<'a> {
         block
     }
 
-    /// Gives a block of the pool another layout, if it may stay where it is.
+    /// Gives a block of the pool another layout, if it may stay where it is. Returns whether it stays.
     pub(crate) fn resize(&self, block: *mut u8, layout: Layout) -> bool {
         let stays = class(layout).is_some_and(|class| class == self.span_of(block).1);
         if stays {
@@ -130,7 +129,7 @@ impl<'a> Pool<'a> {
         stays
     }
 
-    /// Ends a block.
+    /// Frees a block.
     ///
     /// # Safety
     ///
@@ -165,7 +164,7 @@ impl<'a> Pool<'a> {
         }
         // SAFETY: whole pages of our own mapping, in which no block lives.
         let error = unsafe { libc::madvise(self.at(first * PAGE).cast(), bytes, libc::MADV_DONTNEED) };
-        // If the kernel refuses, the old bytes are still there.
+        // If the kernel refuses, the old bytes are still in the pages.
         span.used.store(u32::from(error != 0), Relaxed);
         self.link(&mut lists.gone[order_of(class)], first);
     }
@@ -199,13 +198,14 @@ impl<'a> Pool<'a> {
         Some((at(number), is_new))
     }
 
-    /// Makes a span without a block, and puts it into the list of those with room.
+    /// Makes a span without blocks, and adds it to the list of spans with room.
     fn open(&self, lists: &mut Lists, class: usize) -> Option<usize> {
         let order = order_of(class);
         let kept = std::mem::take(&mut lists.kept[class]);
         let first = match (kept, lists.gone[order]) {
             (0, 0) => {
-                // A span begins at a multiple of its size. So its first page can be computed from any of its pages.
+                // A span begins at a multiple of its size, so that its first page can be computed from any of its
+                // pages.
                 let first = lists.end.next_multiple_of(1 << order);
                 let end = first.checked_add(1 << order).filter(|end| *end <= REGION / PAGE)?;
                 lists.end = end;
@@ -217,7 +217,7 @@ impl<'a> Pool<'a> {
             }
             (kept, _) => kept as usize - 1,
         };
-        // In a span of several blocks, `span_of` also looks up pages other than the first.
+        // If a span has several blocks, `span_of` also looks up other pages than the first.
         let pages = if blocks_in(class) > 1 { 1 << order } else { 1 };
         self.spans.items()[first..first + pages].iter().for_each(|span| span.class.store(class as u32 + 1, Relaxed));
         self.link(&mut lists.room[class], first);
@@ -250,7 +250,7 @@ impl<'a> Pool<'a> {
         }
     }
 
-    /// Takes a span out of its list.
+    /// Removes a span from its list.
     fn unlink(&self, head: &mut u32, first: usize) {
         let spans = self.spans.items();
         let (next, before) = (spans[first].next.load(Relaxed), spans[first].before.load(Relaxed));
@@ -271,8 +271,8 @@ impl Drop for Pool<'_> {
     }
 }
 
-/// The class for a layout. An alignment above 16 needs a class that is a power of two: the blocks of its spans are at
-/// multiples of their size.
+/// The class for a layout. An alignment above 16 needs a class that is a power of two, because the blocks of its spans
+/// are at multiples of their size.
 fn class(layout: Layout) -> Option<usize> {
     let size = match layout.align() {
         ..=16 => layout.size(),

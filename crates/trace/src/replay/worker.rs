@@ -1,5 +1,5 @@
-//! One thread of a replay. In: its operations. Out: calls of the allocator. The tags of the blocks and the epochs keep
-//! the order of the trace.
+//! One thread of a replay. In: its operations. Out: calls of the allocator. The tags of the blocks, and the epochs, keep the order of the
+//! trace.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::ffi::c_void;
@@ -13,11 +13,11 @@ use crate::error::{Error, Result};
 use crate::layout::{Op, kind};
 use crate::mapped::{LaneRecord, Zeroed};
 
-/// A slot of the table: a block or no block.
+/// A slot of the table, with a block or without one.
 pub(crate) struct Entry {
     block: AtomicPtr<u8>,
-    /// The size is in bits 17 and up. Bit 16 says whether we wrote the first byte. The tag is below: twice the
-    /// generation, plus 1 while there is a block.
+    /// The size is in bits 17 and up. Bit 16 says whether the replay wrote the block's first byte. The tag is in the lower 16 bits: twice
+    /// the generation, plus 1 while the slot has a block.
     state: AtomicU64,
 }
 
@@ -32,7 +32,7 @@ impl Entry {
     }
 }
 
-/// A thread of the program.
+/// A thread of the replay.
 pub(crate) struct Lane {
     /// 0 not started, 1 runs, 2 joined.
     state: AtomicU32,
@@ -41,7 +41,7 @@ pub(crate) struct Lane {
     shared: AtomicPtr<c_void>,
     runs: AtomicU64,
     count: AtomicU64,
-    /// The index, plus 1, of the lane that ends in the same epoch and was started before this lane; 0 if there is none.
+    /// The index, plus 1, of the lane that ends in the same epoch and was started before this one; 0 if there is none.
     pub(crate) next: AtomicU32,
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct Lane {
 unsafe impl Zeroed for Lane {}
 
 impl Lane {
-    /// Starts its thread. `Shared` outlives it: `run` joins all lanes before it returns.
+    /// Starts the lane's thread. `Shared` outlives the thread, because `run` joins all lanes before it returns.
     pub(crate) fn start<A>(
         &self,
         shared: &Shared<A>,
@@ -80,7 +80,7 @@ impl Lane {
         Ok(())
     }
 
-    /// Waits for its thread, if it runs.
+    /// Waits for the end of the lane's thread, if it runs.
     pub(crate) fn join(&self) {
         if self.state.compare_exchange(1, 2, SeqCst, SeqCst).is_ok() {
             // SAFETY: a thread that was started and not joined.
@@ -89,12 +89,11 @@ impl Lane {
     }
 }
 
-/// How often a thread checks its condition before it sleeps: the wait is often shorter than a sleep.
+/// How often a thread checks its condition before it sleeps, because the wait is often shorter than a sleep.
 const LOOKS: u32 = 64;
 
-/// Waits until `look` returns a value. `place` is the event count that is notified of the change. If `look` fails, its
-/// error is the longest time to wait. During the wait the first thread does its other work (`besides`). `None` if the
-/// replay has failed.
+/// Waits until `look` returns a value. `place` is the event count that the change notifies. If `look` fails, its error is the longest time
+/// to wait. During the wait the first thread does its other work (`besides`). Returns `None` if the replay has failed.
 fn wait_for<A, T>(
     shared: &Shared<A>,
     place: usize,
@@ -150,10 +149,10 @@ pub(crate) extern "C" fn work<A: GlobalAlloc + Sync>(lane: *mut c_void) -> *mut 
     std::ptr::null_mut()
 }
 
-/// A block of at least this many bytes counts towards the next reading of memory.
+/// After blocks of at least this many bytes, the memory may be read again.
 const LARGE: u64 = 16 << 10;
 
-/// The other work of the first lane; returns true if there was something to do.
+/// The other work of the first lane. It returns true if there was something to do.
 pub(crate) type Besides<'a> = Option<&'a mut dyn FnMut() -> bool>;
 
 /// Executes a lane's operations on this thread. Returns false if the replay has failed.
@@ -167,7 +166,7 @@ pub(crate) fn play<A: GlobalAlloc + Sync>(shared: &Shared<A>, record: &LaneRecor
             if !execute(shared, op, &mut epoch, &mut verified, &mut besides) {
                 return false;
             }
-            // Large blocks take long, so memory is also read between them.
+            // Large blocks take long, so the first lane also reads memory between them.
             if op.value >= LARGE
                 && let Some(besides) = &mut besides
             {
@@ -187,7 +186,7 @@ pub(crate) fn play<A: GlobalAlloc + Sync>(shared: &Shared<A>, record: &LaneRecor
     true
 }
 
-/// A layout, if the operation is valid: its size and alignment are possible for a block.
+/// The layout of a block; `None` if its size or its alignment is not possible for a block.
 #[inline(always)]
 fn layout(size: usize, log2: u32) -> Option<Layout> {
     // SAFETY: the alignment is a power of two, and the size rounded up to it is far below `isize::MAX`.
@@ -254,12 +253,11 @@ fn execute<A: GlobalAlloc + Sync>(
     store(shared, op, entry, new, old, is_ours, (generation + 1) * 2 + 1)
 }
 
-/// Frees a block of the pool or of the allocator. Any thread may do this: the pool recognises its blocks by their
-/// addresses.
+/// Frees a block of the pool or of the allocator. The pool recognises its blocks by their addresses, so any thread may do this.
 ///
 /// # Safety
 ///
-/// A block of the allocator or of the pool, with its layout, that is not used any more.
+/// `block` is one of the allocator or of the pool, with its layout, and is not used any more.
 #[inline(always)]
 unsafe fn free<A: GlobalAlloc>(shared: &Shared<A>, block: *mut u8, layout: Layout) {
     // SAFETY: the caller's promise.
@@ -271,8 +269,8 @@ unsafe fn free<A: GlobalAlloc>(shared: &Shared<A>, block: *mut u8, layout: Layou
     }
 }
 
-/// Resizes a block if there is a pool. The new block is in the pool or not, independently of the old one. Null if there is no
-/// memory.
+/// Resizes a block if there is a pool. `is_elsewhere` says whether the new block is in the pool, wherever the old one is. Returns null if
+/// there is no memory.
 ///
 /// # Safety
 ///
@@ -301,8 +299,8 @@ unsafe fn moved<A: GlobalAlloc>(
     }
 }
 
-/// Writes to a new block as the program would, and puts it in the table. The first `old` bytes of it were written
-/// before. Returns false if there is no block.
+/// Writes to a new block as the program would, and puts it in the table. Its first `old` bytes were written before. Returns false if there
+/// is no block.
 #[inline(always)]
 fn store<A>(shared: &Shared<A>, op: &Op, entry: &Entry, block: *mut u8, old: usize, is_ours: bool, tag: u32) -> bool {
     if block.is_null() {
@@ -311,7 +309,7 @@ fn store<A>(shared: &Shared<A>, op: &Op, entry: &Entry, block: *mut u8, old: usi
     let size = (op.value as usize).max(1);
     // SAFETY: the block has `size` bytes, at least one.
     unsafe {
-        // A block of calloc is not written to; of a block that grew, the new part is written.
+        // The replay does not write to a block of calloc. If a block has grown, only its new part is written.
         if is_ours || old > 0 {
             touch(block, old, size, shared.options.touch_full);
         }
@@ -325,7 +323,7 @@ fn store<A>(shared: &Shared<A>, op: &Op, entry: &Entry, block: *mut u8, old: usi
     true
 }
 
-/// Writes to each page of a block from byte `from` on, or to every byte.
+/// Writes to each page of a block from byte `from` on, or to every byte if `full`.
 ///
 /// # Safety
 ///
@@ -367,7 +365,7 @@ fn begin<A>(shared: &Shared<A>, op: &Op, epoch: &mut Option<u32>, besides: &mut 
     if wait_for(shared, place, besides, look).is_none() {
         return false;
     }
-    // This is done even without a wait: it reads memory, and starts threads.
+    // This runs even without a wait, because it reads memory and starts threads.
     if let Some(besides) = besides {
         besides();
     }
@@ -383,7 +381,7 @@ fn begin<A>(shared: &Shared<A>, op: &Op, epoch: &mut Option<u32>, besides: &mut 
     shared.failed.load(SeqCst) == 0
 }
 
-/// Waits until the slot has this tag. `None` if the replay has failed.
+/// Waits until the slot has this tag. Returns `None` if the replay has failed.
 #[cold]
 #[inline(never)]
 fn wait<A>(shared: &Shared<A>, entry: &Entry, place: usize, wanted: u64, besides: &mut Besides) -> Option<u64> {

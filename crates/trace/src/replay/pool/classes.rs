@@ -1,11 +1,11 @@
 //! Sizes of blocks, and of their spans. In: a size. Out: a class, and the sizes of its blocks and spans.
 
-/// The number of classes. The blocks of the last one have 4 GiB.
+/// The number of classes. Blocks of the last class have 4 GiB.
 pub(super) const CLASSES: usize = 8 + 4 * (32 - 7);
-/// Sizes of spans: from one page on, each twice the one before.
+/// The number of sizes of spans. The first is one page, and each is twice the one before.
 pub(super) const ORDERS: usize = 32 - 12 + 1;
 
-/// Blocks up to this size share a span with others.
+/// Blocks of at most this many bytes share a span with others.
 const SMALL: usize = 8 << 10;
 
 /// The class with the smallest blocks of at least this size.
@@ -20,7 +20,7 @@ pub(super) fn class_of(size: usize) -> Option<usize> {
     (class < CLASSES).then_some(class)
 }
 
-/// The size of a class's blocks.
+/// The size of the blocks of a class, in bytes.
 pub(super) fn size_of_class(class: usize) -> usize {
     match class {
         0..8 => 16 * (class + 1),
@@ -31,14 +31,14 @@ pub(super) fn size_of_class(class: usize) -> usize {
     }
 }
 
-/// The size of the class's spans, as a power of two of pages. A span has eight blocks or more, or one large block.
+/// The size of the spans of a class, as a power of two of pages. A span has eight blocks or more, or one large block.
 pub(super) fn order_of(class: usize) -> usize {
     let size = size_of_class(class);
     let bytes = if size <= SMALL { 8 * size } else { size };
     (bytes.next_power_of_two().ilog2() as usize).saturating_sub(12)
 }
 
-/// How many blocks a span has.
+/// The number of blocks in a span of a class.
 pub(super) fn blocks_in(class: usize) -> usize {
     (4096 << order_of(class)) / size_of_class(class)
 }
