@@ -1,5 +1,5 @@
-//! What to change, as text ready to paste. In: surroundings, an environment, and the program's allocators if known.
-//! Out: for each allocator the reasons, the variables, and the lines for Docker, Kubernetes and Rust.
+//! Makes advice, as text ready to paste, from the surroundings, the environment, and the program's allocators if known. For each allocator
+//! it has the reasons, the variables, and the lines for Docker, Kubernetes and Rust.
 
 use super::flavour::Flavour;
 use super::host::Surroundings;
@@ -10,8 +10,8 @@ use crate::contract::Case;
 
 pub use crate::judgement::Advice;
 
-/// The advice for the program's own allocator; for programs that may be started from here, the advice for each allocator. `seen` are
-/// the facts that the program shows.
+/// The advice for the program's own allocator. If the program is not known, the advice for each allocator that a program started from here
+/// may have. `seen` are the facts that the program shows.
 pub fn advice(
     at: &Surroundings,
     variables: &Variables,

@@ -1,5 +1,4 @@
-//! What the number of a program's arenas follows. In: surroundings, an environment, the program's allocators, and what it shows. Out: one
-//! answer, which the diagnosis, the remedies and the agent of a node use.
+//! Decides what limits the number of a program's arenas. The diagnosis, the remedies and the agent of a node use this one answer.
 
 use crate::allocators::part;
 use crate::contract::Case;

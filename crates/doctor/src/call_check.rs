@@ -1,16 +1,16 @@
-//! Whether the call that gives memory back can be made. In: what was found without stopping a thread. Out: its words.
+//! The results of checking, without stopping a thread, whether the call that gives memory back can be made.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Whether a heap's call can be made, as far as this is known without stopping a thread.
+/// Whether a heap's call can be made, as far as this can be checked without stopping a thread.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "check", content = "why", rename_all = "snake_case")]
 pub enum CallCheck {
-    /// Everything that can be checked so allows it.
+    /// All checks that are possible in this way allow the call.
     Passed,
-    /// Something can be found out only by stopping a thread: the reason, as a part of a sentence. Without a reason nothing was checked.
+    /// Something can be checked only by stopping a thread. The text says what, as a part of a sentence. It is empty if nothing was checked.
     NotTried(String),
     /// It cannot be made. The reason is a part of a sentence.
     Refused(String),
@@ -21,12 +21,12 @@ pub enum CallCheck {
 pub struct CallChecks(BTreeMap<String, CallCheck>);
 
 impl CallChecks {
-    /// Notes what was found for an allocator.
+    /// Stores the result for an allocator.
     pub fn add(&mut self, allocator: &str, check: CallCheck) {
         self.0.insert(allocator.into(), check);
     }
 
-    /// What was found for an allocator.
+    /// The result for an allocator.
     pub fn of(&self, allocator: &str) -> CallCheck {
         self.0.get(allocator).cloned().unwrap_or_else(|| CallCheck::NotTried(String::new()))
     }

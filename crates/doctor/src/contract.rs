@@ -1,4 +1,4 @@
-//! What the folder of an allocator offers to the rest of this crate, and what it is asked with. In: nothing. Out: the types of both.
+//! The types that the folder of an allocator offers to the rest of this crate, and those with which its functions are called.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +23,7 @@ pub(crate) struct Part {
     pub marks: Marks,
     /// How its variables are read.
     pub variables: Reads,
-    /// What it does without settings; `None` if that does not depend on the host.
+    /// Its defaults on a host; `None` if these do not depend on the host.
     pub defaults: Option<fn(&Surroundings) -> Default>,
     /// The settings that decide how many arenas it makes.
     pub arena_settings: &'static [&'static str],
@@ -45,7 +45,7 @@ impl Part {
         in_force
     }
 
-    /// What limits its arenas there; `None` if it has none.
+    /// What limits its arenas in this case; `None` if it has none.
     pub fn arena_limit(&self, case: &Case) -> Option<ArenaLimit> {
         let default = self.defaults?(case.at);
         default.arenas?;
@@ -57,7 +57,7 @@ impl Part {
         })
     }
 
-    /// Why it makes more arenas than the process may use, a sentence and a space; empty if it does not.
+    /// A sentence and a space that say why it makes more arenas than the process may use. Empty if it does not.
     pub fn why_of_arenas(&self, case: &Case) -> String {
         match self.arena_limit(case) {
             Some(ArenaLimit::Host(default)) => format!("It makes {}. ", default.text),
@@ -69,7 +69,7 @@ impl Part {
 /// The remedies for a heap of a process.
 pub(crate) type Remedies = fn(&Case, &Subject, &Heap) -> Vec<Remedy>;
 
-/// A symbol, and the flavour that it shows. The argument: whether the program calls the hook of `install!`.
+/// A symbol, and the flavour that it shows. The argument says whether the program calls the hook of `install!`.
 pub(crate) type Symbol = (&'static str, fn(bool) -> Flavour);
 
 /// The marks by which an allocator is found in a file.
@@ -87,7 +87,7 @@ pub(crate) struct Marks {
     pub preload: Option<Flavour>,
     /// The beginnings of its file's name, if it is a C library.
     pub c_library: &'static [&'static str],
-    /// Whether `malloc` stays the C library's in a program that has this allocator linked in.
+    /// Whether `malloc` remains the C library's in a program that has this allocator linked in.
     pub leaves_malloc: bool,
 }
 
@@ -109,7 +109,7 @@ impl Marks {
     };
 }
 
-/// Which of these allocators of a program read a variable with this value.
+/// Says which of a program's allocators read a variable with this value.
 pub(crate) type Reader = fn(&str, &str, Option<&[Flavour]>) -> Option<(VariableEffect, String)>;
 /// A problem of all settings in a variable together. The function argument says whether the program reads a variable.
 pub(crate) type Problem = fn(&[VariableSetting], &str, &dyn Fn(&str) -> bool) -> Option<String>;

@@ -1,4 +1,4 @@
-//! The effective defaults of each allocator on a host. In: its surroundings. Out: a sentence for each allocator.
+//! The effective defaults of each allocator on a host, a sentence each.
 
 use super::host::Surroundings;
 use crate::allocators::ALL;

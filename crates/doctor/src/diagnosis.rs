@@ -1,4 +1,4 @@
-//! The doctor's diagnosis. In: facts and judgements. Out: a page.
+//! Writes the doctor's diagnosis as a page, from facts and judgements.
 
 use super::advice::advice;
 use super::arenas::arena_limit;
@@ -250,7 +250,7 @@ fn parts_of(parts: &Mappings) -> String {
     )
 }
 
-/// What the heap is. If it could not be divided into parts, the reason.
+/// The parts of the heap. If it could not be divided into parts, the reason.
 fn divided(page: &mut TextPage, reading: &Reading) {
     page.item("divided", &answer::answer(reading), Tone::Plain);
     for heap in &reading.heaps {

@@ -1,5 +1,5 @@
-//! Finds marks of allocators in an ELF file. In: the file. Out: known symbols that it defines, and known texts in its loaded parts.
-//! The file is read in pieces, so that a program of hundreds of megabytes is never in memory as a whole.
+//! Finds marks of allocators in an ELF file: known symbols that it defines, and known texts in its loaded parts. The file is read in
+//! pieces, so that a program of hundreds of megabytes is never in memory as a whole.
 
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -17,7 +17,7 @@ fn symbols() -> impl Iterator<Item = &'static str> {
     of_allocators.chain([MALLOC, GLIBC_MALLOC])
 }
 
-/// Functions that a program imports if it allocates by another file's malloc: C's, and C++'s `new` in its two widths.
+/// Functions that a program imports if it uses another file's malloc: C's functions, and C++'s `new` for both widths of `size_t`.
 const CALLS: [&str; 7] = ["malloc", "calloc", "realloc", "posix_memalign", "aligned_alloc", "_Znwm", "_Znwj"];
 
 /// The path of std in the source locations of Rust's panics. It is stored reversed, like all texts that are searched for, because this
@@ -27,8 +27,8 @@ pub const RUST: (&str, &[u8]) = ("rust", b"/crs/eroc/yrarbil");
 /// A function that CPython exports.
 const CPYTHON: &str = "Py_GetVersion";
 
-/// A text in the version of a CPython without the global lock, reversed. CPython has contained mimalloc since 3.13. It allocates by
-/// mimalloc only in these builds, or if `PYTHONMALLOC` says so. Otherwise malloc serves its larger objects.
+/// A text, reversed, in the version of a CPython without the global lock. CPython has contained mimalloc since 3.13. It uses mimalloc only
+/// in these builds, or if `PYTHONMALLOC` says so. Otherwise malloc serves its larger objects.
 const FREE_THREADING: (&str, &[u8]) = ("free-threading", b"dliub gnidaerht-eerf");
 
 /// Texts that survive stripping, each with its name in [`Signs::strings`].
@@ -97,7 +97,7 @@ pub fn marks(file: &Opened) -> io::Result<Option<Signs>> {
     if is_cpython && !marks.strings.contains(FREE_THREADING.0) {
         marks.strings.remove(mimalloc::NAME);
     }
-    // Done only if the file contains such an allocator, because these searches match a pattern, not a fixed word.
+    // This is done only if the file contains such an allocator, because these searches for a pattern are slow.
     let (jemalloc, mimalloc) = (marks.strings.contains(jemalloc::NAME), marks.strings.contains(mimalloc::NAME));
     if jemalloc || mimalloc {
         each_piece(file, &loaded, |piece| {

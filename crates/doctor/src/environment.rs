@@ -1,5 +1,4 @@
-//! Which variables will be read, and their problems. In: an environment and, if known, the allocators of a program.
-//! Out: a remark for each variable.
+//! Finds which variables of an environment will be read, and their problems. Makes a remark for each variable.
 
 use super::seen::Libraries;
 use super::variables::{VariableEffect, VariableSetting, Variables, perhaps};
@@ -21,8 +20,8 @@ pub struct Remark {
     pub problems: Vec<String>,
 }
 
-/// Every setting in the environment, in the order in which they are read. `libraries` is what is known about the
-/// allocators that will read them.
+/// Every setting in the environment, in the order in which they are read. `libraries` are the facts about the allocators that will read
+/// them.
 pub fn assignments(variables: &Variables, libraries: &Libraries) -> Vec<VariableSetting> {
     ALL.iter().flat_map(|part| (part.variables.assignments)(variables, libraries)).collect()
 }

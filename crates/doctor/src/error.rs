@@ -1,4 +1,4 @@
-//! Why a process cannot be read. In: a pid, a file, the system's error. Out: one line with all three.
+//! The error for a process that cannot be read, in one line: the process ID, the file, and the system's error.
 
 /// The error that replaces the page.
 #[derive(Debug, thiserror::Error)]

@@ -1,4 +1,4 @@
-//! The allocators that a program can have. In: nothing. Out: a name for each, as a page shows it, and its descriptor.
+//! The allocators that a program can have, with the name of each as a page shows it.
 
 use allocanary_facts::descriptor::Descriptor;
 use allocanary_facts::{ALL, jemalloc, system};

@@ -1,5 +1,4 @@
-//! A process's host and container. In: /proc, /sys and the control groups. Out: cores, affinity, limits, pages, C
-//! library.
+//! A process's host and container, from /proc, /sys and the control groups: cores, affinity, limits, pages, C library.
 
 use std::path::{Path, PathBuf};
 
@@ -36,8 +35,8 @@ pub struct Surroundings {
     pub memory: Option<MemoryLimit>,
     /// The C library, with its version if known.
     pub libc: String,
-    /// Whether it was forked from its parent, or has forked children, and both go on in the same program. A thread that an allocator starts
-    /// before does not survive the fork.
+    /// Whether it was forked from its parent or has forked children, and both still run the same program. A thread that an allocator has
+    /// started before a fork does not exist in the child.
     pub forks: bool,
 }
 
@@ -109,7 +108,7 @@ impl Surroundings {
 /// The most children that are looked at.
 const CHILDREN: usize = 64;
 
-/// Whether a process shares the image of its parent or of a child: after `exec` the stack begins elsewhere.
+/// Whether a process has the same code and stack addresses as its parent or a child: an `exec` would have changed the address of the stack.
 fn forks(pid: u32) -> bool {
     let Some(own) = Stat::of(pid).ok().filter(|own| own.stack != 0) else { return false };
     let is_same = |other: u32| Stat::of(other).is_ok_and(|other| (other.code, other.stack) == (own.code, own.stack));

@@ -1,5 +1,5 @@
-//! Finds the allocator of a process. In: the marks of its program and of its mapped libraries. Out: the allocator,
-//! where and how it was found, and how certain that is.
+//! Finds the allocators of a process, by the marks of its program and of its mapped libraries. Also says where and how each was found, and
+//! how certain this is.
 //!
 //! A Rust program may have two allocators: its own global allocator and C's malloc. A mapped library is not necessarily used. The
 //! process uses the `malloc` that the loader finds first: the program's own comes before that of any library.
@@ -53,7 +53,7 @@ fn replaces(own: &ProcessAllocator) -> bool {
     !matches!(own.flavour, Flavour::RustJemalloc { .. } | Flavour::Unknown) && !leaves_malloc(own.flavour)
 }
 
-/// Whether `malloc` stays the C library's in a program that has the allocator linked in.
+/// Whether `malloc` remains the C library's in a program that has the allocator linked in.
 pub(crate) fn leaves_malloc(flavour: Flavour) -> bool {
     flavour.allocator().and_then(|one| part(one.name)).is_some_and(|part| part.marks.leaves_malloc)
 }

@@ -1,4 +1,4 @@
-//! The allocators of a process, and what its files are called. In: findings, paths. Out: flavours, names.
+//! The types for the allocators of a process, and functions for the names of its files.
 
 use allocanary_facts::our;
 

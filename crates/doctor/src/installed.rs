@@ -1,8 +1,7 @@
-//! Allocators of other projects that this host has as libraries. In: the loader's cache, and the libraries as files. Out: for each
-//! library its name, version, path, and the settings that it knows.
+//! Finds allocators of other projects that this host has as libraries: for each its name, version, path, and the settings that it takes.
 //!
-//! No library is loaded or run. The version is in the library's text, or else at the end of its file's name. The table for a version
-//! lists settings. A library takes those of them whose names occur in its file: it cannot know a name that the file does not contain.
+//! No library is loaded or run. The version is in the library's text, or else at the end of its file's name. The table for a version lists
+//! settings. A library takes only settings whose names occur in its file.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -55,7 +54,7 @@ pub fn installed(ours: &[&str]) -> Vec<Installed> {
     all
 }
 
-/// A library that was built for this user, with a known allocator and version. `None` if this crate does not know such an allocator, or if
+/// A library that was built for this user, whose allocator and version are known. `None` if this crate does not know the allocator, or if
 /// the file cannot be read.
 pub fn built(allocator: &str, version: &str, path: &Path) -> Option<Installed> {
     let kind = kinds().find(|kind| kind.name == allocator)?;
@@ -73,7 +72,7 @@ fn kinds() -> impl Iterator<Item = &'static LibraryKind> {
     ALL.iter().flat_map(|one| one.libraries)
 }
 
-/// `known` is the library's version, if it is known.
+/// `known` is the library's version, if the caller knows it.
 fn of(kind: &LibraryKind, path: &Path, bytes: &[u8], ours: &[&str], known: Option<&str>) -> Installed {
     let named = path.file_name().map_or(String::new(), |name| name.to_string_lossy().into_owned());
     // `libmimalloc.so.2.0`: the version is the number. A file without a number has its name as its version.

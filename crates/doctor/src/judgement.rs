@@ -1,4 +1,4 @@
-//! What is said about an allocator on a host. In: what its folder finds there. Out: its defaults, and what to change, as lines to paste.
+//! The types for what the doctor says about an allocator on a host: its defaults, and the advice as lines to paste.
 
 use allocanary_facts::paste;
 
@@ -20,7 +20,7 @@ pub struct Default {
 pub enum ArenaLimit {
     /// The processors of the host, of which the process may use only some. This default is in force.
     Host(Default),
-    /// A setting, the processors that the process may use, or that it has one thread, which uses one arena.
+    /// A setting, or the processors that the process may use. Also if the process has one thread, because this uses only one arena.
     Fits,
 }
 
@@ -44,7 +44,7 @@ pub struct Advice {
     pub install: Option<String>,
     /// Whether it reduces the number of arenas, which may reduce speed.
     pub fewer_arenas: bool,
-    /// Other settings that a search proved, with the study that shows it. They are to be tried, not to be pasted at once.
+    /// Other settings that a search has proved, with the study that shows it. They should be tried first, not pasted at once.
     pub proven: Option<&'static str>,
 }
 

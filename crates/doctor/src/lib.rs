@@ -1,9 +1,9 @@
-//! How a host, a container and an environment affect an allocator, and what to change. In: facts from /proc, control
-//! groups, the environment and ELF files. Out: values, and a text for the user.
+//! Finds how a host, a container and an environment affect an allocator, and what to change. It reads /proc, control groups, the
+//! environment and ELF files, and returns values and texts for the user.
 //!
 //! Facts are gathered first ([`host`], [`process`], [`elf`]). The judgements ([`identify`], [`defaults`], [`arenas`], [`environment`],
-//! [`advice`], [`remedies`]) are pure functions of these facts: they loop over what the folders in `allocators` know. Imports go one way: from
-//! the judgements to the folders, from these to `contract`, and from there to the types of facts.
+//! [`advice`], [`remedies`]) are pure functions of these facts: they loop over the folders in `allocators`. Imports go one way: from the
+//! judgements to the folders, from these to `contract`, and from there to the types of facts.
 
 // This crate returns numbers and texts. Only the command writes to a terminal.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]

@@ -1,5 +1,5 @@
-//! Looks at a running process. In: `/proc/PID` and the files that it has mapped. Out: a [`ProcessFacts`]. If it cannot be read, the error is
-//! one line with the pid and the file.
+//! Reads a running process and the files that it has mapped, and makes a [`ProcessFacts`]. If the process cannot be read, the error is one
+//! line with the process ID and the file.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -42,7 +42,7 @@ impl ProcessFacts {
         let environ = read(ProcFile::Environ)?;
         let files = in_search_order(&maps.files, &environ).into_iter();
         let libraries: Vec<ProgramFile> = files.filter(|file| file.path != program.path).map(library).collect();
-        // This fails without the right to read its memory. In that case reading the environment has failed before.
+        // This fails without the right to read the process's memory. But then the environment could not be read before.
         let live = LiveProcess::open_until(pid, Instant::now().checked_add(DEADLINE)).ok();
         let parts = live.as_ref().map(|live| parts(&mappings, live)).filter(|parts| parts.rss() > 0);
         let memory = MemorySizes::of(&ProcStatus::parse(&status));
@@ -87,7 +87,7 @@ fn parts(maps: &[u8], live: &LiveProcess) -> Mappings {
         let [resident, huge, swapped] = [one.resident, one.huge, one.swapped].map(Some);
         (one.mapping.from, MappingBytes { resident, huge, swapped, ..MappingBytes::default() })
     };
-    // A mapping that grew while the kernel wrote the text is there twice, and was counted as one from the lower address on.
+    // A mapping that grew while the kernel wrote the text is there twice. It was counted as one mapping from the lower address on.
     let counted: BTreeMap<u64, MappingBytes> = counted(live.mappings(), live.pages()).iter().map(counts).collect();
     Mappings::of(maps, |from| {
         counted.range(..=from).next_back().map_or_else(MappingBytes::default, |(_, counts)| *counts)
@@ -101,7 +101,7 @@ fn in_search_order<'a>(files: &'a [MappedFile], environ: &[u8]) -> Vec<&'a Mappe
     let preload = environ.split(|byte| *byte == 0).find_map(|variable| variable.strip_prefix(b"LD_PRELOAD="));
     let preload = String::from_utf8_lossy(preload.unwrap_or_default()).into_owned();
     let names: Vec<&str> = preload.split([':', ' ']).filter(|name| !name.is_empty()).collect();
-    // A link has another name than the mapped file. Such a file is only found by the order of addresses.
+    // LD_PRELOAD may name a link, whose name differs from that of the mapped file. Such a file is only found by the order of addresses.
     let named = |file: &MappedFile| names.iter().position(|name| file_name(name) == file_name(&file.path));
     let mut files: Vec<&MappedFile> = files.iter().rev().collect();
     files.sort_by_key(|file| named(file).unwrap_or(usize::MAX));

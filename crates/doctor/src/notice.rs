@@ -1,5 +1,4 @@
-//! The settings that code has made in a running process. `install!` and the preloads leave notices of them in its memory. In: the
-//! process's memory. Out: one value for each file that left a notice.
+//! Reads the settings that code has made in a running process. `install!` and the preloads leave notices of these in the process's memory.
 
 use std::collections::BTreeMap;
 
@@ -48,8 +47,8 @@ impl Notice {
     }
 }
 
-/// The number of data bytes that are read at once. Further bytes are read, as many as the longest notice has, because a notice may
-/// begin at the end of these.
+/// The number of data bytes that are read at once. After them, as many bytes as the longest notice has are read too, because a notice may
+/// begin at their end.
 const PIECE: usize = 1 << 20;
 
 /// The bytes of the longest notice.

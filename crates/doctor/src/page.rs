@@ -1,5 +1,4 @@
-//! A page of labels and sentences that fits the terminal. In: parts, in order. Out: text, with colours if the look has
-//! them.
+//! Writes a page of labels and sentences that fits the terminal, with colours if the style has them.
 
 use allocanary_text::outside::{TerminalStyle, harmless};
 use textwrap::{Options, WordSeparator, WordSplitter};

@@ -1,5 +1,5 @@
-//! The properties of a running process that affect its memory: its allocator, its memory by kind, its mappings, its environment. In:
-//! texts of the kernel. Out: values.
+//! The properties of a running process that affect its memory: its allocator, its memory by kind, its mappings, its environment. They are
+//! parsed from texts of the kernel.
 
 use allocanary_sys::proc::kinds::Mappings;
 use allocanary_sys::proc::{Mapping, ProcStatus, parse_maps};
@@ -29,7 +29,7 @@ pub struct ProcessFacts {
     pub maps: Maps,
     /// The variables with which it was started, and the links of its root.
     pub variables: Variables,
-    /// What code has set in it, by file.
+    /// The settings that code has made in it, by file.
     pub notices: Vec<Notice>,
     /// Other facts that it shows.
     pub seen: ProcessTraits,

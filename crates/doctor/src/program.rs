@@ -1,7 +1,8 @@
-//! Whether an allocator can be preloaded into a program. In: the program's name, as a shell takes it. Out: the file that will run, its
-//! own allocator, and the reason if preloading has no effect there.
+//! Finds out whether an allocator can be preloaded into a program, which is named as for a shell: the file that will run, its own
+//! allocator, and the reason if preloading has no effect.
 //!
-//! Nothing is started: not the program, and not its loader, because the program's file names the loader. Files are read as data.
+//! Neither the program nor its loader is started: the program's file names the loader, and could name any program. Files are only read as
+//! data.
 
 mod loader;
 mod needs;
@@ -24,7 +25,7 @@ use allocanary_sys::input;
 use loader::{HostLibraries, Id, LibraryFiles};
 use needs::{Needs, needs};
 
-/// The greatest size of the loaded parts of a program and its libraries, in bytes. What is beyond is not searched for allocators.
+/// The greatest size of the loaded parts of a program and its libraries, in bytes. Further libraries are not searched for allocators.
 const LOADED: u64 = 4 << 30;
 
 /// A program that can be started.
@@ -75,8 +76,8 @@ impl StartableProgram {
     }
 }
 
-/// Why the recorder would not see the allocations of a running process; `None` if its program gives no reason. Only the program's file is
-/// read, by the kernel's link to it. What the process has mapped tells the rest.
+/// The reason why the recorder would not see the allocations of a running process; `None` if its program gives no reason. Only the
+/// program's file is read, through the kernel's link to it. The caller examines the process's mappings.
 pub fn hidden_in(pid: u32) -> Result<Option<String>, String> {
     let about = |error: std::io::Error| format!("process {pid}: its program: {error}");
     let file = file_of(&BrokerRequest::Executable(pid)).map_err(about)?;
@@ -146,7 +147,7 @@ fn interpreter(path: &Path, depth: u32) -> Result<(PathBuf, Option<String>), Str
     interpreter(&next, depth + 1)
 }
 
-/// Whether a program is for this machine. On a machine that is not named here every program is taken for one of it.
+/// Whether a program is for this machine. On a machine that is not listed here, every program counts as one of it.
 fn is_ours(needs: &Needs) -> bool {
     let machine = match std::env::consts::ARCH {
         "x86_64" => 62,

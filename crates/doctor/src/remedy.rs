@@ -1,5 +1,4 @@
-//! Something that a person can do about a process's memory. In: what it gives, its reasons and its cost. Out: sentences, and lines to
-//! paste.
+//! The type of a remedy, and its texts: sentences, and lines to paste.
 
 use std::cmp::Reverse;
 
@@ -20,13 +19,13 @@ pub struct Remedy {
     pub who: Who,
     /// What it gives.
     pub gives: Gives,
-    /// The reasons, and how they are known, in sentences.
+    /// The reasons, and the facts behind them, in sentences.
     pub evidence: String,
     /// Its cost; empty if nothing is known.
     pub cost: String,
     /// The lines to paste. Those for the first place come first.
     pub lines: Vec<PasteLine>,
-    /// Of a call in the process: whether it can be made.
+    /// For a call in the process: whether it can be made.
     #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
     pub check: Option<CallCheck>,
 }
@@ -110,8 +109,8 @@ impl Who {
 const SMALL: u64 = 4;
 
 impl Remedy {
-    /// Its rank among others: exact gains first, then the larger ones; what cannot be done is last. An exact gain that is small beside
-    /// what another remedy may give now is no better known than that one.
+    /// Its rank among others: exact gains first, then larger ones, and last those that cannot be done. An exact gain that is small next to
+    /// the possible gain of another remedy for now has the same rank as that one.
     pub fn rank(&self, others: &[Remedy]) -> (u8, Reverse<u64>) {
         let now = others.iter().filter(|one| one.who == Who::OperatorNow && one.refused().is_none());
         let most = now.filter_map(|one| one.gives.bytes()).max().unwrap_or(0);
@@ -133,7 +132,7 @@ impl Remedy {
         }
     }
 
-    /// When it is done: `now`, `at the next start`; `not tried` where it was not found out whether it can be done.
+    /// When to do it. `Not tried` if it is not certain that it can be done.
     pub fn when(&self) -> &'static str {
         match self.check {
             Some(CallCheck::Refused(_)) => "Not possible",

@@ -1,5 +1,5 @@
-//! Other facts about a running process that affect the advice. In: its files, its threads, its environment. Out: facts. A fact is
-//! unknown if nothing shows it.
+//! Other facts about a running process that affect the advice, from its files, its threads and its environment. A fact is unknown if
+//! nothing shows it.
 
 use std::collections::{BTreeMap, BTreeSet};
 

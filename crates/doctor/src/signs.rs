@@ -1,4 +1,4 @@
-//! The marks of allocators in a file of a program. In: what was found in the file. Out: the same, by kind.
+//! The types for the marks of allocators in a file of a program.
 
 use std::collections::BTreeSet;
 

@@ -1,11 +1,11 @@
-//! A process and its memory, for which remedies are made. In: both. Out: whether so many bytes are worth a remedy.
+//! The process and its memory for which remedies are made, and whether a number of bytes is worth a remedy.
 
 use allocanary_heap::Reading;
 
 use crate::identity::file_name;
 use crate::process::ProcessFacts;
 
-/// A remedy for less than one in this many of the resident bytes is not shown.
+/// A remedy for less than 1 / `LEAST` of the resident bytes is not shown.
 const LEAST: u64 = 20;
 
 /// The process and its memory, for which remedies are made.

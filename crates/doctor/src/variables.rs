@@ -1,8 +1,6 @@
-//! A setting in a variable that configures an allocator. In: its text. Out: the value that the allocator uses, and the problem if it
-//! has one.
+//! Parses a setting in a variable that configures an allocator: the value that the allocator uses, and the problem if there is one.
 //!
-//! It is stricter than [`SettingKind::canonical`], which also accepts other spellings. Here the allocator's own parser
-//! decides.
+//! This is stricter than [`SettingKind::canonical`], which also accepts other spellings. Here the allocator's own parser decides.
 
 use std::collections::BTreeMap;
 
@@ -35,9 +33,9 @@ pub struct VariableSetting {
     pub key: String,
     /// Its value.
     pub value: String,
-    /// The value that the allocator uses: this one, a clipped one, or `None` if it uses none.
+    /// The value that the allocator uses: `value`, a clipped value, or `None` if it uses none.
     pub becomes: Option<String>,
-    /// Why the allocator does not use it unchanged, if so.
+    /// The reason if the allocator does not use the value unchanged.
     pub problem: Option<String>,
 }
 

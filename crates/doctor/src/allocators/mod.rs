@@ -1,6 +1,6 @@
-//! What this crate knows about each allocator, in one folder for each: how to find it in a file or a process, which programs read
-//! its variables, what it does without settings, and what to advise. In: nothing. Out: a [`Part`] for each, over which the rest of the
-//! crate loops. A folder uses nothing that loops over all of them.
+//! What this crate knows about each allocator, in one folder for each: how to find it in a file or a process, which programs read its
+//! variables, its defaults, and what to advise. Each folder has a [`Part`], and the rest of the crate loops over these. A folder uses no
+//! code that loops over all of them.
 
 pub mod jemalloc;
 mod mimalloc;

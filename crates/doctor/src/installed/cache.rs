@@ -1,9 +1,8 @@
-//! The libraries that the loader finds: those in its cache, and folders that are not in it. In: `/etc/ld.so.cache`,
-//! `LD_LIBRARY_PATH`. Out: paths.
+//! Lists the libraries that the loader finds: those in its cache (`/etc/ld.so.cache`), and those in folders that are not in the cache.
 //!
-//! The cache of glibc 2.32 and later has a head of 48 bytes, with the count of entries at 20, and then entries of 24 bytes each. An
-//! entry has at 4 and 8 the offsets of the library's name and path in the file, and at 16 which processors it is for (0 is all). Earlier
-//! releases may have an old cache in front of it.
+//! The cache of glibc 2.32 and later has a header of 48 bytes, with the number of entries at 20, and then entries of 24 bytes each. An
+//! entry has the offsets of the library's name and path in the file at 4 and 8, and at 16 the processors that it is for (0 means all).
+//! Earlier releases may have an old cache in front of it.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;

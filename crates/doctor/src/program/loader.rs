@@ -1,8 +1,8 @@
-//! Finds the libraries that the loader would map for a program. In: what the program and the libraries need, the folders of this host. Out:
-//! paths, in the loader's order. Nothing is run: the rules are those of ld.so(8) and of musl's loader.
+//! Finds the libraries that the loader would map for a program, in the loader's order, from what the program and the libraries need.
+//! Nothing is run: the rules are those of ld.so(8) and of musl's loader.
 //!
-//! Two things cannot be known without running the loader. `$LIB` is what the distribution has chosen: all usual values are tried, and a
-//! library of another machine is not taken. For some libraries a host has further builds for newer processors (`glibc-hwcaps`). The usual
+//! Two things cannot be known without running the loader. The distribution has chosen the value of `$LIB`: all usual values are tried, and
+//! a library of another machine is not taken. For some libraries a host has further builds for newer processors (`glibc-hwcaps`). The usual
 //! build is taken in their place.
 
 use std::collections::{HashMap, HashSet};
@@ -22,7 +22,7 @@ const TRIES: usize = 100_000;
 /// The device and the inode number of a file.
 pub type Id = (u64, u64);
 
-/// What the search asks for.
+/// The files in which the search looks.
 pub trait LibraryFiles {
     /// Which file a path leads to. `None` if there is no regular file.
     fn id(&self, path: &Path) -> Option<Id>;
@@ -45,7 +45,7 @@ pub struct HostLibraries {
 struct Part {
     path: PathBuf,
     needs: Rc<Needs>,
-    /// Which part has asked for it first.
+    /// The index of the part that needs it first.
     parent: Option<usize>,
 }
 
@@ -161,7 +161,7 @@ impl Search<'_> {
         usual.iter().find_map(|folder| self.look(folder.join(name)))
     }
 
-    /// musl uses a list of folders also for the libraries of the libraries, whichever of the two kinds of list it is.
+    /// musl uses the list of folders of a file, whichever of the two kinds, also for the libraries that its libraries need.
     fn find_for_musl(&mut self, at: usize, name: &OsStr) -> Option<Found> {
         let host = self.host;
         if let Some(found) = self.in_list(&host.named, MUSL_BETWEEN, 0, name) {
@@ -259,7 +259,7 @@ fn expanded(text: &[u8], of: &Path) -> Vec<PathBuf> {
     all
 }
 
-/// The name after a `$`, and what follows it. A `$` without a name is followed by all else.
+/// The name after a `$`, and the text behind the name. If there is no name, the name is empty, and the text is all that follows the `$`.
 fn variable(text: &[u8]) -> (&[u8], &[u8]) {
     let is_of_name = |byte: &&u8| byte.is_ascii_alphanumeric() || **byte == b'_';
     let begin = if text.get(1) == Some(&b'{') { 2 } else { 1 };

@@ -1,7 +1,7 @@
-//! Reads from an ELF file what the loader needs to know. In: the file's bytes, by place and length. Out: the machine, the loader, the names
-//! of its libraries, and where it wants them to be searched.
+//! Reads from an ELF file what the loader needs to know: the machine, the loader, the names of its libraries, and the folders where it
+//! wants them to be searched.
 //!
-//! Only files of 64 bits in this machine's byte order are read. All lengths are limited, because the file may be made to mislead.
+//! Only 64-bit files in this machine's byte order are read. All lengths are limited, because the file may be hostile.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -28,7 +28,7 @@ pub struct Needs {
     pub not_usual: bool,
     /// The size of the parts that are loaded, in bytes.
     pub loaded: u64,
-    /// Where the last loaded part ends in the file.
+    /// The offset where the last loaded part ends in the file.
     pub end: u64,
 }
 
@@ -58,8 +58,8 @@ const DT_RUNPATH: u64 = 29;
 const DT_FLAGS_1: u64 = 0x6fff_fffb;
 const DF_1_NODEFLIB: u64 = 0x800;
 
-/// Reads a file. `at` gives at most so many bytes from a place, and fewer at the end of the file. `None` if it is not an ELF file of 64 bits
-/// in this machine's byte order.
+/// Reads a file. `at` returns the bytes at an offset: at most as many as requested, and fewer at the end of the file. `None` if it is not a
+/// 64-bit ELF file in this machine's byte order.
 pub fn needs(at: impl Fn(u64, usize) -> Vec<u8>) -> Option<Needs> {
     let head = at(0, 64);
     let order = if cfg!(target_endian = "little") { 1 } else { 2 };
@@ -130,7 +130,7 @@ impl Part {
         Some(Part { kind: number(header, 0, 4)?, from: word(8)?, address: word(16)?, length: word(32)? })
     }
 
-    /// The place in the file of an address.
+    /// The file offset of an address.
     fn place(&self, address: u64) -> Option<u64> {
         let within = address.checked_sub(self.address).filter(|within| *within < self.length)?;
         self.from.checked_add(within)

@@ -1,5 +1,5 @@
-//! The calls that make a process's heaps give free memory back now. In: a reading, and what was checked. Out: one remedy for all heaps
-//! whose call can be made, since one line makes all calls, and one for each heap whose call cannot be made.
+//! The remedy of calls that make a process's heaps give free memory back now. One remedy contains all heaps whose call can be made, because
+//! one command makes all calls. Each heap whose call cannot be made has its own remedy.
 
 use allocanary_heap::{Heap, PartsCertainty, Reading, RemedyForecast};
 
@@ -7,10 +7,10 @@ use crate::call_check::{CallCheck, CallChecks};
 use crate::remedy::{Gives, PasteLine, Remedy, Who};
 use crate::subject::matters;
 
-/// The remedies. What gives too little is left out. A call that cannot be made is told too: who knows it would ask.
+/// The remedies. One that gives too little is left out. A call that cannot be made is included, because users who know it would ask.
 pub(super) fn remedies(reading: &Reading, checks: &CallChecks) -> Vec<Remedy> {
     let known = |heap: &&Heap| heap.sure != PartsCertainty::NotKnown;
-    // Of a heap that changes too fast to be walked, what goes back has changed too.
+    // If a heap changes too fast for a walk, the bytes that go back have changed too, so they are only a bound.
     let forecast = |heap: &'_ Heap| {
         let one = heap.remedies.first().filter(|one| one.bytes > 0)?;
         Some(RemedyForecast { at_most: one.at_most || heap.copied.is_some(), ..one.clone() })
@@ -33,7 +33,7 @@ fn remedy(reading: &Reading, heaps: &[(&str, RemedyForecast)], checks: &CallChec
         true => (Gives::Bound { bytes }, "A part of these pages may stay"),
     };
     let checks = heaps.iter().map(|(allocator, _)| checks.of(allocator));
-    // What is not known of one of them is not known of the sum.
+    // If the check of one heap is not complete, that of the sum is not either.
     let check = checks.reduce(|one, other| if one == CallCheck::Passed { other } else { one })?;
     let names = |of: fn(&(&str, RemedyForecast)) -> String| heaps.iter().map(of).collect::<Vec<_>>().join(" and ");
     let allocators = names(|(allocator, _)| allocator.to_string());

@@ -1,4 +1,4 @@
-//! The verdict: what can go back, or why nothing can. In: a reading and its remedies. Out: one sentence.
+//! Writes the conclusion as one sentence: what can go back, or why nothing can.
 
 use allocanary_heap::{Heap, Part, PartsCertainty, Reading, Sort};
 use allocanary_text::units::OneDecimal;
@@ -6,10 +6,10 @@ use allocanary_text::units::OneDecimal;
 use crate::call_check::CallCheck;
 use crate::remedy::{Gives, Remedy, Who};
 
-/// Free pages that no call reaches are told of if they have at least one part in this many of the resident bytes.
+/// Free pages that no call reaches are mentioned if they have at least 1 / `LEAST` of the resident bytes.
 const LEAST: u64 = 20;
 
-/// What to do first. If the allocator has nothing to give back: that, and why.
+/// What to do first. If the allocator has nothing to give back, says so and why.
 pub fn conclusion(reading: &Reading, remedies: &[Remedy]) -> String {
     let first = remedies.first().filter(|first| first.refused().is_none());
     let Some((first, bytes)) = first.and_then(|first| Some((first, first.gives.bytes()?))) else {
@@ -27,7 +27,7 @@ pub fn conclusion(reading: &Reading, remedies: &[Remedy]) -> String {
         (_, Who::OperatorNow, Some(_)) => {
             format!("Up to {size} can go back now, with {call}; a part of it may stay{}.", left(reading, bytes))
         }
-        // What has no dry run is not promised for now.
+        // A call that cannot be checked before is not promised for now.
         (_, Who::OperatorNow, None) => format!("{}{size} can go back, with {call}.", up_to(first)),
         (_, who, _) => format!("{}{size} less {}: {}.", up_to(first), who.text().to_lowercase(), first.what),
     }
@@ -37,7 +37,7 @@ fn up_to(remedy: &Remedy) -> &'static str {
     if matches!(remedy.gives, Gives::Exact { .. }) { "" } else { "Up to " }
 }
 
-/// The heap that a remedy is about, by what its call gives.
+/// The heap that a remedy is about, found by the bytes that its call gives.
 fn heap_of<'a>(reading: &'a Reading, remedy: &Remedy) -> Option<&'a Heap> {
     let gives = |heap: &&Heap| heap.remedies.first().map(|forecast| forecast.bytes) == remedy.gives.bytes();
     reading.heaps.iter().filter(|_| remedy.check.is_some()).find(gives)
@@ -53,7 +53,7 @@ fn call_of(reading: &Reading, remedy: &Remedy) -> String {
     }
 }
 
-/// What free pages stay, if they are many.
+/// The free pages that stay, if they are many.
 fn left(reading: &Reading, bytes: u64) -> String {
     let free = reading.of_heaps().of(Part::FreePages);
     let rest = free.saturating_sub(bytes);

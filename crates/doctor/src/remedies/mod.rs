@@ -1,6 +1,5 @@
-//! What to do about a process's memory, and what each step would give. In: a reading, and what the process shows. Out: remedies; the
-//! first one is that which certainly gives the most. `heap`, `doctor`, `give-back` and `allocanary PROCESS` show them with the same
-//! words.
+//! Collects what to do about a process's memory, and what each step would give. The first remedy is the one that certainly gives the most.
+//! `heap`, `doctor`, `give-back` and `allocanary PROCESS` show them with the same words.
 
 mod call;
 mod conclusion;
@@ -20,8 +19,8 @@ pub use crate::remedy::{Gives, PasteLine, Remedy, Who};
 pub use crate::subject::matters;
 pub use conclusion::conclusion;
 
-/// Every remedy that gives something here, or whose gain has to be found out. Without a process (a saved reading), only the remedies
-/// that the memory alone shows. `checks` say which calls can be made.
+/// Every remedy that gives something here, or whose gain must be measured. Without a process (for a saved reading), only the remedies that
+/// follow from the memory alone. `checks` say which calls can be made.
 pub fn remedies(reading: &Reading, process: Option<&ProcessFacts>, checks: &CallChecks) -> Vec<Remedy> {
     let mut all = call::remedies(reading, checks);
     if let Some(process) = process {
@@ -32,8 +31,8 @@ pub fn remedies(reading: &Reading, process: Option<&ProcessFacts>, checks: &Call
         all.extend(of_settings(&subject));
     }
     all.extend(study::remedy(reading, process));
-    // Known gains come before gains that have to be found out. Equal ones stay in the order in which they were added: first those for now,
-    // then those for the next start.
+    // Known gains come before gains that must be measured. Remedies of equal rank keep the order in which they were added: first those for
+    // now, then those for the next start.
     let ranks: Vec<_> = all.iter().map(|one| one.rank(&all)).collect();
     let mut ranked: Vec<_> = ranks.into_iter().zip(all).collect();
     ranked.sort_by_key(|(rank, _)| *rank);

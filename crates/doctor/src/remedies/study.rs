@@ -1,5 +1,5 @@
-//! A remedy against free places between live blocks, whose gain has to be measured. No call gives these places back, but another
-//! allocator, fewer arenas or another order of allocations may. In: a reading. Out: the way to find out.
+//! The remedy against free places between live blocks, whose gain must be measured. No call gives these places back, but another allocator,
+//! fewer arenas or another order of allocations may.
 
 use allocanary_heap::{Part, Reading};
 use allocanary_text::units::OneDecimal;

@@ -1,4 +1,4 @@
-//! Go has its own heap. C code that it calls has `malloc`.
+//! Go has its own heap. C code that it calls uses `malloc`.
 
 use allocanary_text::units::OneDecimal;
 

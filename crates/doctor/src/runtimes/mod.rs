@@ -1,5 +1,5 @@
-//! What owners of programs in other languages, and of well-known services, can do in addition to the allocator's settings. In: what a
-//! process shows. Out: remedies. Each names the version from which it works.
+//! Remedies in addition to the allocator's settings, for programs in other languages and for well-known services. Each names the version
+//! from which it works.
 
 mod go;
 mod jvm;

@@ -1,4 +1,4 @@
-//! A runtime or a service, and what several of them ask of a process. In: a process. Out: bytes, words, lines.
+//! The type of a runtime or a service, and functions that several of them need.
 
 use allocanary_heap::Part;
 

@@ -1,4 +1,4 @@
-//! What to change for jemalloc. In: surroundings, an environment, and what the program shows. Out: the reasons, and the variable.
+//! The advice for jemalloc: the reasons, and the variable.
 
 use allocanary_facts::jemalloc::{NAME, PLAIN_VARIABLE};
 use allocanary_facts::paste;

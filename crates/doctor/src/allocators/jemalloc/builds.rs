@@ -1,5 +1,5 @@
-//! Which build of jemalloc reads which variable and which link. The builds differ in the prefix of their names. In: a name and, if
-//! known, a program's allocators. Out: whether the variable or link has an effect there, and a sentence with the reason.
+//! Decides which build of jemalloc reads which variable and which link. The builds differ in the prefix of their names. The result says
+//! whether a variable or link has an effect in a program, with the reason as a sentence.
 
 use allocanary_facts::jemalloc::{PLAIN_VARIABLE, PREFIXED_VARIABLE, RUST_VARIABLE};
 

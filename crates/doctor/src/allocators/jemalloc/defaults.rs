@@ -1,4 +1,4 @@
-//! What jemalloc does without settings. In: surroundings. Out: its arenas, and a sentence.
+//! jemalloc's defaults on a host: its arenas, and a sentence.
 
 use allocanary_facts::jemalloc::{MOST_ARENAS, NAME, PER_CORE};
 

@@ -1,5 +1,5 @@
-//! jemalloc's links. jemalloc reads settings from its variable, and also from the text of a symbolic link in /etc. In:
-//! a root folder, of this host or of another process. Out: the existing links, as variables named by their path.
+//! Finds jemalloc's links, on this host or below the root of another process. jemalloc reads settings from its variable, and also from the
+//! text of a symbolic link in /etc. The links that exist are returned as variables whose names are their paths.
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! What a process would save by settings of jemalloc. In: its heap, and the settings in force. Out: one remedy for the next start,
-//! because one variable contains all settings.
+//! Finds what a process would save by settings of jemalloc, from its heap and the settings in force. The result is one remedy for the next
+//! start, because one variable contains all settings.
 
 use allocanary_heap::{Heap, Part};
 use allocanary_text::units::OneDecimal;
@@ -50,7 +50,7 @@ pub(super) fn remedies(case: &Case, subject: &Subject, heap: &Heap) -> Vec<Remed
             OneDecimal(kept)
         ));
     }
-    // Only the variable would change, from one that is ignored to one that is read.
+    // Only the name of the variable would change, to one that the program reads. This is no remedy.
     if what.is_empty() {
         return Vec::new();
     }

@@ -1,5 +1,4 @@
-//! jemalloc's settings in a variable. In: its text, and the release that will read it. Out: assignments, with problems
-//! and clipped values.
+//! Parses jemalloc's settings in a variable as the release does that will read it. Finds problems and clipped values.
 
 use allocanary_facts::jemalloc::settings::ROWS;
 use allocanary_facts::jemalloc::{ALSO, NAME};
@@ -83,7 +82,7 @@ fn jemalloc_problem(key: &str, value: &str, libraries: &Libraries) -> Option<Pro
                 let others = ALSO.split_ascii_whitespace().filter_map(|row| row.split('=').next());
                 let names = ROWS.iter().map(|row| row.setting.name.as_ref()).chain(others);
                 let near = perhaps(key, names);
-                // Our table is that of the newest release.
+                // Our table is that of the newest release, 5.3.1.
                 let of = match libraries.jemalloc.as_deref() {
                     Some(version) if release != Some([5, 3, 1]) => format!(" 5.3.1 (this program has {version})"),
                     _ => String::new(),

@@ -1,4 +1,4 @@
-//! What to change for mimalloc. In: surroundings, an environment, and what the program shows. Out: the reason, and the variable.
+//! The advice for mimalloc: the reason, and the variable.
 
 use allocanary_facts::mimalloc::NAME;
 
@@ -12,7 +12,7 @@ pub(super) fn takes_huge_pages(thp: &str) -> bool {
     matches!(thp, "always" | "madvise")
 }
 
-/// To give freed pages back at once; `None` if the delay is set already, or if there is no such option.
+/// The advice to give freed pages back at once. `None` if the delay is set already, or if there is no such option.
 pub(super) fn purge_advice(&Case { variables, seen, .. }: &Case) -> Option<Advice> {
     let mut set = seen.code.clone();
     set.extend(settings(&assignments(variables, &seen.libraries), NAME));

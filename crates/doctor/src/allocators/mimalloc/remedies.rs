@@ -1,4 +1,4 @@
-//! What a process would save by settings of mimalloc. In: its heap, and the settings in force. Out: remedies for the next
+//! Finds what a process would save by settings of mimalloc, from its heap and the settings in force. The results are remedies for the next
 //! start.
 
 use allocanary_heap::{Heap, Part};
@@ -13,7 +13,8 @@ pub(super) fn remedies(case: &Case, subject: &Subject, heap: &Heap) -> Vec<Remed
     [at_once(case, subject, heap), huge_pages(case, subject, heap)].into_iter().flatten().collect()
 }
 
-/// Freed pages that go back at once. They stay after the delay too while no thread allocates or frees in their heap.
+/// The remedy that gives freed pages back at once. By default they stay after the delay too, while no thread allocates or frees in their
+/// heap.
 fn at_once(case: &Case, subject: &Subject, heap: &Heap) -> Option<Remedy> {
     let bytes = [Part::FreePages, Part::LazyFree].iter().map(|part| heap.parts.of(*part)).sum();
     let advice = purge_advice(case).filter(|_| subject.matters(bytes))?;
@@ -32,7 +33,7 @@ fn at_once(case: &Case, subject: &Subject, heap: &Heap) -> Option<Remedy> {
     })
 }
 
-/// A heap without huge pages.
+/// The remedy of a heap without huge pages.
 fn huge_pages(case: &Case, subject: &Subject, heap: &Heap) -> Option<Remedy> {
     let parts = [Part::Padding, Part::Fragmentation, Part::FreePages, Part::Metadata];
     let bytes = parts.iter().map(|part| heap.parts.of(*part)).sum();

@@ -1,4 +1,4 @@
-//! mimalloc's variables. In: an environment. Out: which programs read each, and the settings in them.
+//! mimalloc's variables: which programs read each, and the settings in them.
 
 use allocanary_facts::mimalloc::{NAME, OLD, SETTINGS};
 

@@ -1,4 +1,4 @@
-//! What to change for glibc's malloc. In: surroundings, an environment, and what the program shows. Out: the reasons, and the variable.
+//! The advice for glibc's malloc: the reasons, and the variable.
 
 use allocanary_facts::system::NAME;
 

@@ -1,4 +1,4 @@
-//! What glibc's malloc does without settings. In: surroundings. Out: its arenas, and a sentence.
+//! The defaults of glibc's malloc on a host: its arenas, and a sentence.
 
 use allocanary_facts::system::{NAME, PER_CORE};
 

@@ -1,4 +1,4 @@
-//! The C library's malloc, glibc's.
+//! glibc's malloc.
 
 mod advice;
 mod defaults;

@@ -1,5 +1,5 @@
-//! What a process would save by settings of glibc's malloc. In: its heap, and the settings in force. Out: remedies for the next
-//! start.
+//! Finds what a process would save by settings of glibc's malloc, from its heap and the settings in force. The results are remedies for the
+//! next start.
 
 use allocanary_facts::system::NAME;
 use allocanary_facts::{MEMORY_BUDGET, THREAD_IDLE};
@@ -24,7 +24,8 @@ fn thread_idle(case: &Case, subject: &Subject, heap: &Heap) -> Option<Remedy> {
     let bytes = heap.remedies.first()?.bytes;
     let runtime_waits = case.subject.is_some_and(|all| all.first() == Some(&Flavour::Go));
     let has = case.seen.code.contains_key(THREAD_IDLE) || case.seen.code.contains_key(MEMORY_BUDGET);
-    // Threads that have ended do not wait, and their pages stay. A JVM has an option for this. Go's threads do not wait in the C library.
+    // The remedy does not reach pages of threads that have ended. A JVM has its own option for this. Go's threads do not wait in the C
+    // library.
     if !subject.matters(bytes)
         || has
         || case.seen.is_single()

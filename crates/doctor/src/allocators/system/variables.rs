@@ -1,4 +1,4 @@
-//! glibc's variables. In: an environment. Out: which programs read each, and the settings in them.
+//! glibc's variables: which programs read each, and the settings in them.
 
 use std::borrow::Cow;
 
