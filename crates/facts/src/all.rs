@@ -1,9 +1,9 @@
-//! The list of the allocators. In: their descriptors. Out: lists in one order.
+//! The list of all allocators, and lists of some of them in the same order.
 
 use crate::descriptor::{Descriptor, Ours, Suggested};
 use crate::{hoard, jemalloc, mesh, mimalloc, musl, rpmalloc, snmalloc, system, tcmalloc};
 
-/// Every allocator that is described here. Lists are in this order.
+/// Every allocator that this crate describes. All lists of allocators have this order.
 pub const ALL: &[&Descriptor] = &[
     &system::DESCRIPTOR,
     &jemalloc::DESCRIPTOR,

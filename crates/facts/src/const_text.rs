@@ -1,6 +1,6 @@
-//! A text that is put together while a program compiles, for a compile error. In: texts and numbers. Out: one text.
+//! Builds a text while a program compiles, for a compile error.
 
-/// The text. What does not fit is cut off.
+/// A text of up to 512 bytes. [`with`](Self::with) cuts off the rest.
 #[derive(Clone, Copy)]
 pub struct ConstText {
     bytes: [u8; 512],
@@ -8,10 +8,10 @@ pub struct ConstText {
 }
 
 impl ConstText {
-    /// Without a letter.
+    /// The empty text.
     pub const NONE: ConstText = ConstText { bytes: [0; 512], length: 0 };
 
-    /// With a text behind it.
+    /// Appends a text.
     #[must_use]
     pub const fn with(mut self, text: &str) -> ConstText {
         let text = text.as_bytes();
@@ -24,7 +24,7 @@ impl ConstText {
         self
     }
 
-    /// With a number behind it.
+    /// Appends a number in decimal digits.
     #[must_use]
     pub const fn number(self, number: i128) -> ConstText {
         let text = if number < 0 { self.with("-") } else { self };
@@ -37,7 +37,7 @@ impl ConstText {
 
     /// The text.
     pub const fn as_str(&self) -> &str {
-        // A letter of several bytes may be cut off at the end.
+        // The cut at 512 bytes may have left a part of a UTF-8 character, which is dropped here.
         match core::str::from_utf8(self.bytes.split_at(self.length).0) {
             Ok(text) => text,
             Err(error) => match core::str::from_utf8(self.bytes.split_at(error.valid_up_to()).0) {

@@ -1,9 +1,9 @@
-//! The description of an allocator, without its code: plain data, and functions where allocators differ. In: nothing. Out: tables. The
-//! crates above loop over them, and so name no allocator themselves.
+//! The description of an allocator, without its code: plain data, and functions where allocators differ. The crates that use this one loop
+//! over these descriptions, and so name no allocator themselves.
 //!
-//! Code that runs in a service never refers to a whole descriptor. So a service's binary contains only the tables that its own
-//! allocator reads. Some data must not be in a service or a cell at all, such as texts by which an allocator is recognized. The crate
-//! that needs such data has it, in a folder or a file with the allocator's name.
+//! Code that runs in a service never refers to a whole descriptor. So a service's binary contains only the tables that its own allocator
+//! reads. Some data must not be in a service or a cell at all, such as the texts that identify an allocator. The crate that needs such data
+//! has it, in a folder or a file with the allocator's name.
 
 use std::collections::BTreeMap;
 
@@ -36,13 +36,13 @@ pub struct Descriptor {
 pub struct Ours {
     /// Whether this build contains its code. The C library's malloc is always there.
     pub is_built: bool,
-    /// The feature of the crate `allocanary` that brings its crates; `None` for the C library's malloc.
+    /// The feature of the crate `allocanary` that adds this allocator's crates as dependencies; `None` for the C library's malloc.
     pub feature: Option<&'static str>,
     /// How it reads settings from the environment.
     pub environment: Environment,
-    /// Another variable for the same settings, which builds of other distributors read.
+    /// Another variable for the same settings. The allocator's builds in Linux distributions read it.
     pub also: Option<&'static str>,
-    /// Every setting that it takes at start.
+    /// Every setting that the allocator reads at start.
     pub settings: fn() -> &'static [Setting],
     /// What a program's own code can set.
     pub in_code: InCode,
@@ -58,12 +58,12 @@ pub struct Ours {
     pub c: fn(&BTreeMap<String, String>) -> Option<String>,
 }
 
-/// What can be set before the first allocation, without the allocator's own variables.
+/// The settings that code can give an allocator before the first allocation, without the allocator's own variables.
 #[derive(Clone, Copy, Debug)]
 pub struct InCode {
-    /// The settings. Any other setting needs the environment.
+    /// These settings. Every other setting needs the environment.
     pub settings: &'static [Setting],
-    /// The settings that `tuned` means.
+    /// The settings and values that the word `tuned` stands for.
     pub tuned: &'static [(&'static str, Value)],
 }
 
@@ -72,7 +72,7 @@ pub struct InCode {
 pub struct Suggested {
     /// The candidate: `jemalloc:narenas=1`.
     pub candidate: &'static str,
-    /// Whether it is also compared for a trace. A replay under each candidate takes as long as the program.
+    /// Whether `replay` of a trace also compares this candidate. A replay under each candidate takes as long as the program.
     pub replayed: bool,
 }
 
@@ -89,7 +89,7 @@ impl Suggested {
 }
 
 impl Descriptor {
-    /// An allocator of which only the name is known.
+    /// An allocator with a name, and nothing else.
     pub(crate) const fn named(name: &'static str) -> Self {
         Descriptor { name, heap: name, title: name, ours: None, libraries: &[], remedy: None }
     }

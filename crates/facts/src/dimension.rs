@@ -1,5 +1,5 @@
-//! A setting that is worth a search: its values, when they are tried, and what they depend on. In: nothing. Out: rows of an allocator's
-//! or a runtime's table.
+//! A setting that is worth a search: its values, when they are tried, and what they depend on. Each is a row in the table of an allocator
+//! or of a runtime.
 
 use std::time::Duration;
 
@@ -8,20 +8,20 @@ use std::time::Duration;
 pub struct Dimension {
     /// The setting.
     pub setting: &'static str,
-    /// The values to try, besides the default. `cores` means the number of cores, `half` half of it, and `0.5x` half of the maximum
-    /// of memory in the program's first run.
+    /// The values to try, besides the default. `cores` means the number of cores, `half` half of that number, and `0.5x` half of the
+    /// maximum memory of the program's first run.
     pub values: &'static [&'static str],
-    /// When its values are tried.
+    /// The stage of the search in which its values are tried.
     pub stage: DimensionStage,
     /// How long a process must be idle before a value has an effect; zero for most settings.
     pub acts_after: Duration,
-    /// Other settings, each with the value that makes this setting ineffective: the two are not tried together.
+    /// Other settings, each with the value that makes this setting ineffective. The search does not combine the two.
     pub without: &'static [(&'static str, &'static str)],
-    /// Other settings that this one needs. They are added with it.
+    /// Other settings that this one needs, with their values. The search adds them to this setting.
     pub with: &'static [(&'static str, &'static str)],
-    /// A value of this setting that does harm without another setting: the value, and that other setting.
+    /// A value that does harm unless another setting is set too: the value, and the other setting.
     pub needs: Option<(&'static str, &'static str)>,
-    /// What it limits, for sentences: `arenas`.
+    /// A word for what this setting limits, for sentences: `arenas`.
     pub limits: &'static str,
 }
 
@@ -32,7 +32,7 @@ pub enum DimensionStage {
     First,
     /// In the second stage: each value is added to each survivor of the first stage.
     Second,
-    /// In the first stage by itself, in the second stage added to each survivor.
+    /// In the first stage without any other setting. In the second stage each value is added to each survivor.
     Alone,
 }
 

@@ -1,4 +1,4 @@
-//! How settings reach an allocator: through its environment variables. In: settings. Out: variables.
+//! Converts an allocator's settings to environment variables, and variables to settings.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ pub enum Environment {
         /// Other variables that are read before it, in order; the later one wins.
         #[cfg_attr(feature = "serde", serde(default))]
         earlier: Cow<'static, [Cow<'static, str>]>,
-        /// Variables for one setting each, read before all others: the variable and the setting.
+        /// Variables that contain one setting each: the variable and the setting. The allocator reads them before all others.
         #[cfg_attr(feature = "serde", serde(default))]
         single: Cow<'static, [(Cow<'static, str>, Cow<'static, str>)]>,
         /// The text before each name: `glibc.malloc.`.
@@ -72,8 +72,8 @@ impl Environment {
         }
     }
 
-    /// The settings in `variables`, in the order in which the allocator reads them: a later one takes precedence. They
-    /// are not checked against a table here.
+    /// The settings in `variables`, in the order in which the allocator reads them: a later one takes precedence. Names and values may be
+    /// invalid.
     pub fn assignments(&self, variables: &BTreeMap<String, String>) -> Vec<Assignment> {
         let mut found = Vec::new();
         let mut add = |variable: &str, name: &str, value: Option<&str>| {
@@ -135,7 +135,7 @@ impl Environment {
     }
 }
 
-/// The variables of this process whose name and value are valid texts. std's `vars` panics at one that is not.
+/// This process's variables whose name and value are valid UTF-8. std's `vars` panics at a variable that is not.
 pub fn readable_variables() -> impl Iterator<Item = (String, String)> {
     std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
 }

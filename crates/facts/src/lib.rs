@@ -1,7 +1,7 @@
 //! Internal to [allocanary](https://docs.rs/allocanary): this crate has no stable API, and any release may change it.
 //!
-//! What is known of each allocator, a folder each: its names, settings with their bounds, variables, libraries, and the call that gives
-//! memory back. In: nothing. Out: tables.
+//! Facts about each allocator, one folder for each: its names, settings with their bounds, variables, libraries, and the call that gives
+//! memory back.
 
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
 #![forbid(unsafe_code)]
@@ -27,10 +27,11 @@ pub mod snmalloc;
 pub mod system;
 pub mod tcmalloc;
 
-/// The setting of a preload: a thread that has waited for this time gives memory back. Only preloads have it.
+/// A setting that only preloads have: a thread that has waited for this time gives memory back.
 pub const THREAD_IDLE: &str = "thread_idle";
 
-/// A setting that `install!` and preloads have with each allocator: the memory limit before which unused memory is given back.
+/// A setting that `install!` and preloads have for each allocator: the memory limit. Unused memory is given back before the process reaches
+/// it.
 pub const MEMORY_BUDGET: &str = "memory_budget";
 
 pub use all::{ALL, our, our_names, ours, suggested};

@@ -1,4 +1,4 @@
-//! An allocator's libraries that are not built by us, and their settings by version. In: a version. Out: settings with their values.
+//! The libraries of an allocator that others build, and their settings by version.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use crate::setting::{Setting, SettingKind};
 pub struct LibraryKind {
     /// The name that candidates use: `tcmalloc_minimal`.
     pub name: &'static str,
-    /// The beginnings of its file's name, up to the first dot.
+    /// The possible names of its file, up to the first dot.
     pub files: &'static [&'static str],
     /// Finds the version in the library's bytes; `None` if they do not contain it.
     pub version: fn(&[u8]) -> Option<String>,
@@ -18,13 +18,13 @@ pub struct LibraryKind {
     pub rows: &'static [VersionSetting],
     /// How the library reads its settings.
     pub environment: Environment,
-    /// The text before each setting's name in the file, if the file has these names in capital letters.
+    /// The text before each setting's name in the library's file, if the file contains these names in capital letters.
     pub capitals_after: Option<&'static str>,
     /// The name of the reader of `preload-prove` that reads this library's settings back.
     pub reader: &'static str,
 }
 
-/// A setting of the versions from `since` on, before `until`.
+/// A setting of the versions from `since` on, and before `until`.
 #[derive(Debug)]
 pub struct VersionSetting {
     since: Version,
@@ -37,7 +37,7 @@ pub(crate) type Version = [u32; 3];
 pub(crate) const FIRST: Version = [0; 3];
 pub(crate) const NEVER: Version = [u32::MAX; 3];
 
-/// A setting of the versions from `since` on, before `until`.
+/// A setting of the versions from `since` on, and before `until`.
 pub(crate) const fn row(
     since: Version,
     until: Version,
@@ -60,7 +60,7 @@ impl LibraryKind {
         LibraryKind { name, files, version: |_| None, rows: &[], environment, capitals_after: None, reader: "none" }
     }
 
-    /// The settings of a version. If the version cannot be read: all settings, each name once.
+    /// The settings of a version. If `version` cannot be parsed, these are the settings of all versions, each name once.
     pub fn settings(&self, version: &str) -> impl Iterator<Item = &'static Setting> {
         let (version, all) = (numbers(version), self.rows);
         let is_of = move |(at, row): &(usize, &VersionSetting)| match version {
@@ -70,7 +70,7 @@ impl LibraryKind {
         all.iter().enumerate().filter(is_of).map(|(_, row)| &row.setting)
     }
 
-    /// The text that stands for a setting in the library's file.
+    /// The setting's name as the library's file contains it.
     pub fn word(&self, setting: &Setting) -> String {
         match self.capitals_after {
             Some(before) => format!("{before}{}", setting.name.to_uppercase()),
@@ -79,14 +79,14 @@ impl LibraryKind {
     }
 }
 
-/// `2.0` as 2, 0, 0; `None` if it does not begin with two numbers.
+/// Parses `2.0` to 2, 0, 0. `None` if the text does not begin with two numbers.
 fn numbers(version: &str) -> Option<Version> {
     let mut all = version.split('.').map(|part| part.parse().ok());
     let (major, minor) = (all.next()??, all.next()??);
     Some([major, minor, all.next().flatten().unwrap_or(0)])
 }
 
-/// The number after a text: `2.10` of `gperftools 2.10`.
+/// Finds the version number that follows the text `before`: `2.10` in `gperftools 2.10`.
 pub(crate) fn after(bytes: &[u8], before: &str) -> Option<String> {
     let start = bytes.windows(before.len()).position(|window| window == before.as_bytes())? + before.len();
     let rest = &bytes[start..];

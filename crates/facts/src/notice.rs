@@ -1,9 +1,9 @@
-//! A notice in this process's memory: the settings that code has given its allocator. In: an `install!`, or a preload's settings. Out:
-//! a text after a mark. `doctor PID` finds it from outside, without symbols.
+//! A notice in this process's memory that lists the settings which code has given its allocator (`install!`, or a preload). It is a text
+//! after a mark. `doctor PID` finds it from outside, without symbols.
 //!
-//! The text has lines: first `install jemalloc` or `preload jemalloc`, then `name=value` for each setting. `refused PART: WANTED`
-//! says that a part was invalid, and that therefore none of the settings is in force. The environment is not in the notice: it takes
-//! precedence, and the kernel lets others read it. Nothing is allocated, and a process without settings does not write to this page.
+//! The first line is `install jemalloc` or `preload jemalloc`. Then there is a line `name=value` for each setting. `refused PART: WANTED`
+//! says that a part was invalid, and that therefore none of the settings is in force. The notice does not contain the environment: it takes
+//! precedence, and the kernel lets others read it. Writing allocates nothing, and a process without settings does not write to this page.
 
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
@@ -13,7 +13,7 @@ use crate::setting::PerCore;
 /// The mark before the text.
 pub const MARK: [u8; 16] =
     [0xa1, 0x10, 0xca, 0x4a, 0x21, b'i', b'n', b' ', b'f', b'o', b'r', b'c', b'e', 0xf0, 0x9f, 0x1a];
-/// The maximum size of a text in bytes. What does not fit is left out, and the last line says so.
+/// The maximum size of a text in bytes. If the text would be longer, it is cut, and the last line is [`CUT`].
 pub const MOST: usize = 1000;
 /// The last line of a text that was cut.
 pub const CUT: &str = "and more\n";
@@ -32,10 +32,10 @@ static NOTICE: Notice = Notice { mark: MARK, length: AtomicU32::new(0), text: [c
 pub struct NoticeWriter(usize);
 
 impl NoticeWriter {
-    /// Begins a notice: what made the settings (`install`, `preload`), and for which allocator.
+    /// Begins a notice. `by` says where the settings come from: `install` or `preload`.
     #[inline]
     pub fn begin(by: &str, allocator: &str) -> NoticeWriter {
-        // Nothing in this process reads the mark: without this the compiler may leave it out.
+        // Nothing in this process reads the mark. Without this line the compiler may leave it out.
         std::hint::black_box(&NOTICE);
         let mut writer = NoticeWriter(0);
         writer.line(&[by, " ", allocator]);
@@ -60,7 +60,7 @@ impl NoticeWriter {
             self.write(bytes());
         } else if self.0 < MOST {
             self.write(CUT.bytes());
-            // From here on nothing fits.
+            // Now the notice is full, and later lines are ignored.
             self.0 = MOST;
         }
     }
@@ -76,15 +76,15 @@ impl NoticeWriter {
     }
 }
 
-/// The text of this process's notice; empty without one.
+/// The text of this process's notice; empty if there is none.
 pub fn here() -> String {
     let length = NOTICE.length.load(Ordering::Acquire) as usize;
     let bytes = NOTICE.text[..length].iter().map(|byte| byte.load(Ordering::Relaxed)).collect();
     String::from_utf8(bytes).unwrap_or_default()
 }
 
-/// The text of a notice in a piece of another process's memory that begins with the mark. `None` if there is no notice, or
-/// if it is damaged.
+/// Reads the text of a notice from a piece of another process's memory that begins with the mark. `None` if there is no notice, or if it is
+/// damaged.
 pub fn parse(bytes: &[u8]) -> Option<&str> {
     let rest = bytes.strip_prefix(&MARK)?;
     let (length, rest) = rest.split_first_chunk::<4>()?;

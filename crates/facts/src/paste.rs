@@ -1,14 +1,14 @@
-//! Settings as lines that a user pastes. In: variables, or an allocator's settings. Out: the lines of a shell, a
-//! Dockerfile, a Kubernetes manifest, a unit of systemd, and Rust.
+//! Writes variables, or an allocator's settings, as lines that a user pastes into a shell, a Dockerfile, a Kubernetes manifest, a systemd
+//! unit, or Rust code.
 
 use allocanary_text::paste::quoted;
 
-/// The line of a shell, or of a file of variables: `MALLOC_ARENA_MAX=2`.
+/// The line for a shell, or for a file of variables: `MALLOC_ARENA_MAX=2`.
 pub fn shell(name: &str, value: &str) -> String {
     format!("{name}={}", quoted(value))
 }
 
-/// The line of a Dockerfile: `ENV MALLOC_ARENA_MAX=2`.
+/// The line for a Dockerfile: `ENV MALLOC_ARENA_MAX=2`.
 pub fn dockerfile(name: &str, value: &str) -> String {
     format!("ENV {}", shell(name, value))
 }
@@ -23,7 +23,8 @@ pub fn kubernetes_line(name: &str, value: &str) -> String {
     format!("- {{name: {name}, value: {}}}", yaml(value))
 }
 
-/// The line below `[Service]` of a systemd unit: `Environment="MALLOC_ARENA_MAX=2"`. A bare `%` would be a specifier.
+/// The line for the section `[Service]` of a systemd unit: `Environment="MALLOC_ARENA_MAX=2"`. Each `%` is doubled, because systemd
+/// replaces a single one.
 pub fn systemd(name: &str, value: &str) -> String {
     let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%");
     format!("Environment=\"{name}={value}\"")

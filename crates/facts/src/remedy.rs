@@ -1,23 +1,22 @@
-//! The calls that make a running process give back memory. In: nothing. Out: names and arguments. The crate `inside` makes
-//! the calls.
+//! The names and arguments of the calls that make a running process give back memory. The crate `inside` makes the calls.
 
 /// A call of one function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FunctionCall {
     /// Its arguments.
     pub arguments: Vec<Argument>,
-    /// The call as a person writes it: `malloc_trim(0)`.
+    /// The call as in source code: `malloc_trim(0)`.
     pub name: String,
     /// Whether its failure may be ignored, for example because the thread has no cache.
     pub may_fail: bool,
-    /// Whether it starts a thread. A filter of system calls must then allow more.
+    /// Whether the call starts a thread. A filter of system calls must then allow more of them.
     pub starts_thread: bool,
 }
 
 /// An argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Argument {
-    /// A number, or a null pointer.
+    /// A number; 0 is also the null pointer.
     Number(u64),
     /// A pointer to a text with a zero byte at its end.
     Text(String),
@@ -28,32 +27,32 @@ pub enum Argument {
 /// What an allocator's call does to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Does {
-    /// It only tells the kernel that pages are free, and moves the program break.
+    /// The call only advises the kernel that pages are free, and moves the program break.
     Advises,
-    /// It maps, unmaps and protects memory as well.
+    /// The call also maps, unmaps and protects memory.
     Maps,
-    /// It opens a library, and the library creates a file.
+    /// The call opens a library, and the library creates a file.
     Opens,
 }
 
-/// How an allocator is asked to give back memory.
+/// The function of an allocator that gives memory back, and how to call it.
 #[derive(Clone, Copy, Debug)]
 pub struct ReleaseCall {
     /// The allocator's name in readings of a heap: `glibc`.
     pub allocator: &'static str,
     /// The function.
     pub function: &'static str,
-    /// The usual prefixes of the function's name: each build of jemalloc chooses one.
+    /// The usual prefixes of the function's name. Each build of jemalloc chooses one.
     pub prefixes: &'static [&'static str],
-    /// A function that every build has beside it. By this one another prefix is known, such as `duckdb_je_`.
+    /// Another function of every build. A build with an unusual prefix, such as `duckdb_je_`, is found if both functions have this prefix.
     pub beside: Option<&'static str>,
     /// The calls, in order.
     pub calls: fn() -> Vec<FunctionCall>,
-    /// Whether a result of the function other than 0 is an error.
+    /// Whether the function returns 0 if all went well. If not, its result says nothing about errors.
     pub zero_is_good: bool,
     /// What its calls do to memory.
     pub does: Does,
-    /// Whether the call holds no other lock when it first waits for one. Then it can be abandoned there.
+    /// Whether the call holds no other lock when it first waits for one. Then the call can be abandoned there.
     pub one_lock_at_a_time: bool,
 }
 
@@ -63,7 +62,7 @@ impl ReleaseCall {
         self.prefixes.iter().map(|prefix| format!("{prefix}{}", self.function))
     }
 
-    /// The prefix of a name, if that may be its function with another prefix than the usual ones: a C name, such as `duckdb_je_mallctl`.
+    /// The prefix of `name`, if `name` may be this function with an unusual prefix. `name` must be a C name, such as `duckdb_je_mallctl`.
     pub fn other_prefix<'a>(&self, name: &'a str) -> Option<&'a str> {
         let is_c = |prefix: &&str| {
             let rest = prefix.strip_suffix('_').unwrap_or_default();

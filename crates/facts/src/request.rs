@@ -1,4 +1,4 @@
-//! The request of an `install!` to an allocator. In: names and values. Out: texts on the stack.
+//! The settings that an `install!` asks of an allocator, and their values as texts on the stack.
 
 use std::ffi::c_char;
 use std::sync::atomic::AtomicPtr;
@@ -17,13 +17,13 @@ pub struct InstallSettings {
 /// A setting's value in an `install!`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// A text, as in the source.
+    /// A text, written as in the source.
     Text(&'static str),
     /// A number; a value with a unit is in bytes.
     Number(u64),
-    /// This number per CPU available to the process.
+    /// This number for each CPU that the process may use.
     PerCpu(u32),
-    /// The result of the allocator's own rule for the CPUs available to the process.
+    /// The result of the allocator's own rule for the CPUs that the process may use.
     Auto,
 }
 
@@ -31,8 +31,8 @@ pub enum Value {
 pub type Conf = AtomicPtr<c_char>;
 
 impl Value {
-    /// Calls `with` with the value as text; numbers are written on the stack. `rule` is the allocator's rule for
-    /// `auto`. Without a rule, `auto` means one per CPU.
+    /// Calls `with` with the value as text. Numbers are written on the stack. `rule` is the allocator's rule for `auto`. Without a rule,
+    /// `auto` means one per CPU.
     pub fn with_text<T>(self, rule: Option<&PerCore>, with: impl FnOnce(&str) -> T) -> T {
         let number = match (self, rule) {
             (Value::Text(text), _) => return with(text),
@@ -76,7 +76,7 @@ impl Decimal {
     }
 }
 
-/// Applies the allocator's own rule to the CPUs available to this process.
+/// The number of arenas that the allocator's own rule gives for these CPUs.
 fn arenas_by(rule: &PerCore, cpus: Cpus) -> u32 {
     match rule.on_one {
         Some(on_one) if cpus.count() == 1 => on_one as u32,

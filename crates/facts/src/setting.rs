@@ -1,5 +1,5 @@
-//! A setting of an allocator, or a parameter of a workload: its name, its valid values, its meaning. In: a user's text.
-//! Out: the canonical spelling for comparisons, or the expected values.
+//! A setting of an allocator, or a parameter of a workload: its name, its valid values and its meaning. Checks a user's text and returns
+//! its canonical spelling, for comparisons.
 
 use std::borrow::Cow;
 
@@ -43,7 +43,7 @@ impl Setting {
     }
 }
 
-/// Returns a text of a table, at compile time. The text is never owned.
+/// Returns a text of a table, at compile time. Such a text is never owned.
 #[expect(clippy::ptr_arg, reason = "as a reference to a text it would not be static")]
 const fn static_of(text: &Cow<'static, str>) -> &'static str {
     match text {
@@ -52,8 +52,8 @@ const fn static_of(text: &Cow<'static, str>) -> &'static str {
     }
 }
 
-/// Makes an array at compile time with one value of each row of a table, so that a service contains only the column that it reads.
-/// `$none` fills the array first.
+/// Makes an array at compile time, with one value of each row of a table. So a service contains only the column that it reads. `$none` is
+/// every element's value at first.
 macro_rules! copies {
     ($rows:expr, $none:expr, |$row:ident| $value:expr) => {{
         const COUNT: usize = $rows.len();
@@ -93,7 +93,7 @@ impl PerCore {
     }
 }
 
-/// The kind of values that a setting takes.
+/// The values that a setting takes.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(tag = "type", rename_all = "snake_case"))]
@@ -114,7 +114,7 @@ pub enum SettingKind {
         /// The maximum in bytes.
         max: u64,
     },
-    /// A time from `min` to `max` milliseconds, with its unit: a bare number could be of seconds or of milliseconds.
+    /// A time from `min` to `max` milliseconds, written with its unit: a bare number could mean seconds or milliseconds.
     Time {
         /// The minimum in milliseconds.
         min: u64,
@@ -133,7 +133,7 @@ pub enum SettingKind {
 }
 
 impl SettingKind {
-    /// Any size that fits the address space.
+    /// Any size from 0 to `i64::MAX` bytes.
     pub const SIZE: SettingKind = SettingKind::Size { min: 0, max: i64::MAX as u64 };
 
     /// One of `names`, for a row of a table.
@@ -154,8 +154,8 @@ impl SettingKind {
         }
     }
 
-    /// The canonical spelling of `value`, so that expected and found values can be compared as texts: `true`, `65536`.
-    /// The error says which values are valid.
+    /// The canonical spelling of `value`, such as `true` or `65536`, so that expected and found values can be compared as texts. The error
+    /// says which values are valid.
     pub fn canonical(&self, value: &str) -> Result<String, String> {
         let wanted = || format!("wanted {}", self.wanted());
         match self {
@@ -182,8 +182,8 @@ impl SettingKind {
         }
     }
 
-    /// Whether `value` is valid, as far as the compiler can tell: the allocator's own notations are left to
-    /// `tuning::check` of the crate `allocanary`.
+    /// Whether `value` is valid, as far as the compiler can tell. Every value in an allocator's own notation counts as valid:
+    /// `tuning::check` of the crate `allocanary` checks it.
     pub const fn takes(&self, value: &str) -> bool {
         match self {
             SettingKind::Flag => equal(value, "true") || equal(value, "false"),
@@ -218,7 +218,7 @@ impl SettingKind {
         self.wanted_const(ConstText::NONE).as_str().to_string()
     }
 
-    /// The same behind a text, at compile time.
+    /// [`wanted`](Self::wanted), appended to `text` at compile time.
     pub const fn wanted_const(&self, text: ConstText) -> ConstText {
         const FAR: i64 = i32::MAX as i64;
         match self {
@@ -254,14 +254,15 @@ impl SettingKind {
     }
 }
 
-/// The milliseconds of a time with a unit, such as `50ms` or `2s`; `None` of any other text, and of a part of a millisecond.
+/// The milliseconds of a time with a unit, such as `50ms` or `2s`. `None` for any other text, and for a time that is not a whole number of
+/// milliseconds.
 fn whole_millis(text: &str) -> Option<u64> {
     let has_unit = text.ends_with(|last: char| last.is_ascii_alphabetic());
     let nanos = parse_duration(text).filter(|_| has_unit)?.as_nanos();
     (nanos % 1_000_000 == 0).then_some((nanos / 1_000_000) as u64)
 }
 
-/// Parses a size such as `65536`, `64KiB` or `64K` at compile time, where traits cannot be called: whole numbers only.
+/// Parses a size such as `65536`, `64KiB` or `64K`, but only whole numbers. It runs at compile time, where traits cannot be called.
 pub const fn const_bytes(text: &str) -> Option<u64> {
     let bytes = text.as_bytes();
     let (mut number, mut at) = (0_u64, 0);
@@ -294,9 +295,8 @@ pub const fn const_bytes(text: &str) -> Option<u64> {
     number.checked_mul(unit)
 }
 
-/// Whether `value` is valid for `name`, by a list such as `zero=flag junk=true|false|alloc stats_interval=number
-/// log=text`. The error says which values are valid. `None` if the name is not in the list. Only the allocator's own
-/// spelling is valid.
+/// Checks `value` against the row of `name` in a list such as `zero=flag junk=true|false|alloc stats_interval=number log=text`. `None` if
+/// the name is not in the list. The error says which values are valid. Only the allocator's own spelling is valid.
 pub fn also(list: &str, name: &str, value: &str) -> Option<Result<(), String>> {
     let rows = list.split_ascii_whitespace().filter_map(|row| row.split_once('='));
     let (_, values) = rows.into_iter().find(|(known, _)| *known == name)?;
@@ -309,7 +309,7 @@ pub fn also(list: &str, name: &str, value: &str) -> Option<Result<(), String>> {
     Some(if taken { Ok(()) } else { Err(format!("wanted {wanted}")) })
 }
 
-/// Parses a whole number as C's strtol does, without a unit after it.
+/// Parses a decimal number, or a hexadecimal one after `0x`, as C's strtol does. A unit after the number is invalid.
 pub fn c_number(text: &str) -> Option<i128> {
     match text.strip_prefix("0x") {
         Some(digits) => i128::from_str_radix(digits, 16).ok(),

@@ -1,8 +1,7 @@
-//! Settings that jemalloc takes in addition to our table: debugging, profiling, statistics, and settings without an
-//! effect on the costs that we study. In: nothing. Out: names and valid values, as one text: a table would be relocated
-//! at each start.
+//! Settings that jemalloc takes in addition to our table: for debugging, profiling, statistics, and others without an effect on the costs
+//! that we study. They are one text, because the loader would have to relocate a table at each start.
 
-/// `name=values`, with spaces between; see [`also`](crate::setting::also).
+/// Pairs `name=values` with spaces between them. [`also`](crate::setting::also) reads them.
 pub const ALSO: &str = "abort=flag abort_conf=flag bin_shards=text calloc_madvise_threshold=number confirm_conf=flag \
     debug_double_free_max_scan=number disable_large_size_classes=flag experimental_hpa_enforce_hugify=flag \
     experimental_hpa_start_huge_if_thp_always=flag experimental_infallible_new=flag hpa_dirty_mult=text \

@@ -1,16 +1,15 @@
-//! The settings of jemalloc that are worth a search. In: nothing. Out: rows of a table.
+//! The settings of jemalloc that are worth a search.
 
 use std::time::Duration;
 
 use crate::dimension::Dimension;
 use crate::dimension::DimensionStage::{First, Second};
 
-/// The rows.
 pub const DIMENSIONS: &[Dimension] = &[
     Dimension::new("narenas", &["1", "2", "cores"], First, "arenas"),
     Dimension::new("tcache", &["false"], First, "thread caches"),
     Dimension::new("dirty_decay_ms", &["0"], First, "freed pages"),
-    // A page goes back only after its decay, and in an idle process only by a background thread.
+    // A page goes back to the system only after its decay time. In an idle process, only a background thread gives it back.
     Dimension {
         acts_after: Duration::from_millis(1000),
         with: &[("background_thread", "true")],

@@ -1,5 +1,4 @@
-//! jemalloc as distributions and users build it. In: nothing. Out: the settings of its releases, and how to find the version of a
-//! library.
+//! The jemalloc libraries that distributions and users build: the settings of their releases, and how to find a library's version.
 
 use std::borrow::Cow;
 
@@ -14,7 +13,7 @@ const SIGNED: SettingKind = SettingKind::Number { min: -1, max: i64::MAX };
 const SLOTS: SettingKind = SettingKind::Number { min: 1, max: 2048 };
 const FLUSHED: SettingKind = SettingKind::Number { min: 1, max: 16 };
 
-/// Its libraries.
+/// jemalloc's libraries.
 pub const LIBRARIES: &[LibraryKind] = &[LibraryKind {
     name: NAME,
     files: &["libjemalloc"],
@@ -25,7 +24,7 @@ pub const LIBRARIES: &[LibraryKind] = &[LibraryKind {
     reader: NAME,
 }];
 
-/// jemalloc as distributions build it, without a prefix.
+/// How a jemalloc without a name prefix reads its settings. Distributions build it so.
 const MALLOC_CONF: Environment = Environment::Joined {
     variable: Cow::Borrowed("MALLOC_CONF"),
     earlier: Cow::Borrowed(&[]),
@@ -35,7 +34,7 @@ const MALLOC_CONF: Environment = Environment::Joined {
     separator: Cow::Borrowed(","),
 };
 
-/// The options of 5.2.1, 5.3.0 and 5.3.1 that cost or save memory or time: `src/ctl.c` and `src/jemalloc.c` of these releases, and
+/// The options of 5.2.1, 5.3.0 and 5.3.1 that cost or save memory or time. Sources: `src/ctl.c` and `src/jemalloc.c` of these releases, and
 /// https://jemalloc.net/jemalloc.3.html, "opt.*".
 const ROWS: &[VersionSetting] = &[
     always("narenas", SettingKind::Number { min: 1, max: 4094 }, "number of arenas"),
@@ -127,7 +126,7 @@ const ROWS: &[VersionSetting] = &[
     row([5, 3, 0], NEVER, "hpa_sec_nshards", COUNT, "shards of its cache; 0 is no cache"),
 ];
 
-/// jemalloc's version is `5.3.0-0-g54eaed1d8b56b1aa528be3bdd1877e59c56fa90c`.
+/// Finds jemalloc's version text, such as `5.3.0-0-g54eaed1d8b56b1aa528be3bdd1877e59c56fa90c`, and returns `5.3.0`.
 fn version(bytes: &[u8]) -> Option<String> {
     let texts = bytes.split(|byte| *byte == 0).filter_map(|text| std::str::from_utf8(text).ok());
     let release = |text: &str| -> Option<String> {

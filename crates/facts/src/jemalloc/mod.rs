@@ -62,20 +62,20 @@ pub const REMEDY: ReleaseCall = ReleaseCall {
     one_lock_at_a_time: false,
 };
 
-/// All arenas: `MALLCTL_ARENAS_ALL` of every jemalloc from 5.0 on.
+/// Purges all arenas: 4096 is `MALLCTL_ARENAS_ALL` in every jemalloc from 5.0 on.
 const PURGE: &str = "arena.4096.purge";
 
 /// The variable that the build with the prefix `_rjem_` reads.
 pub const RUST_VARIABLE: &str = "_RJEM_MALLOC_CONF";
-/// The variable that the build under C's own names reads.
+/// The variable that a build without a prefix reads, whose functions have C's names (`malloc`).
 pub const PLAIN_VARIABLE: &str = "MALLOC_CONF";
 /// The variable that the build with the prefix `je_` reads.
 pub const PREFIXED_VARIABLE: &str = "JE_MALLOC_CONF";
 
-/// How it reads settings in the build of its Rust crate.
+/// How the build of the Rust crate reads settings.
 pub const ENVIRONMENT: Environment = Environment::Joined {
     variable: Cow::Borrowed(RUST_VARIABLE),
-    // Variables that people set, and that the prefixed build ignores: `install!` passes both on.
+    // Users set these variables, but the build with the prefix `_rjem_` ignores them. `install!` passes their settings on to it.
     earlier: Cow::Borrowed(&[Cow::Borrowed(PREFIXED_VARIABLE), Cow::Borrowed(PLAIN_VARIABLE)]),
     single: Cow::Borrowed(&[]),
     prefix: Cow::Borrowed(""),
@@ -83,13 +83,13 @@ pub const ENVIRONMENT: Environment = Environment::Joined {
     separator: Cow::Borrowed(","),
 };
 
-/// Its own rule for the number of arenas. It makes one arena on one processor, where threads cannot contend.
+/// jemalloc's own rule for the number of arenas. It makes one arena on one processor, where threads cannot contend.
 pub const PER_CORE: PerCore = PerCore { setting: Cow::Borrowed("narenas"), ratio: 4, on_one: Some(1) };
 
 /// The maximum number of automatic arenas: jemalloc silently lowers a larger number (`MALLOCX_ARENA_LIMIT` minus two).
 pub const MOST_ARENAS: u32 = 4094;
 
-/// A definition in C that the linker uses instead of jemalloc's own.
+/// Settings as a definition in C of `malloc_conf`, which the linker uses instead of jemalloc's own.
 fn c(settings: &BTreeMap<String, String>) -> Option<String> {
     let pairs: Vec<String> = settings.iter().map(|(name, value)| format!("{name}:{value}")).collect();
     Some(format!("const char *malloc_conf = \"{}\";", pairs.join(",")))

@@ -1,4 +1,4 @@
-//! jemalloc's settings: one row describes one setting. In: nothing. Out: the table, and how each value is read back.
+//! jemalloc's settings: one row describes one setting, and how its value is read back.
 
 use std::borrow::Cow;
 
@@ -24,11 +24,11 @@ pub(super) const METADATA_THP: &[Cow<str>] =
 pub(super) const THP: &[Cow<str>] = &[Cow::Borrowed("default"), Cow::Borrowed("always"), Cow::Borrowed("never")];
 /// Does not include `auto`: at start the kernel's setting turns `auto` into one of these values, so `auto` cannot be read back.
 const HUGIFY: &[Cow<str>] = &[Cow::Borrowed("none"), Cow::Borrowed("eager"), Cow::Borrowed("lazy")];
-/// From a page to a huge page: jemalloc silently clips a value outside of this range.
+/// From 4 KiB (a page) to 2 MiB (a huge page). jemalloc silently clips a value outside of this range.
 const OF_HUGE_PAGE: SettingKind = SettingKind::Size { min: 4096, max: 2 << 20 };
 pub(super) const DSS: &[Cow<str>] = &[Cow::Borrowed("disabled"), Cow::Borrowed("primary"), Cow::Borrowed("secondary")];
 
-/// The type of a setting's value in mallctl.
+/// How a setting's value is read back. Most are read with `mallctl` and have one of its types.
 #[derive(Clone, Copy, Debug)]
 pub enum Ctl {
     /// A `bool`.
@@ -41,22 +41,22 @@ pub enum Ctl {
     Signed,
     /// A text.
     Name,
-    /// Read by size class from the calling thread's cache; there is no `opt` key.
+    /// Has no `opt` key. It is read from the calling thread's cache, for each size class.
     CacheSlots,
-    /// Read from the resulting number of arenas; there is no `opt` key.
+    /// Has no `opt` key. It is computed from the number of arenas that it led to.
     Ratio,
 }
 
 use Ctl::{Bool, CacheSlots, Name, Ratio, Signed, Size, Unsigned};
 
-/// A setting of the linked release.
+/// A setting of the jemalloc release that is linked.
 #[derive(Debug)]
 pub struct JemallocSetting {
-    /// Its name, its values, its meaning.
+    /// Its name, its valid values and its meaning.
     pub setting: Setting,
     /// The first release that has it.
     pub since: Version,
-    /// Whether jemalloc clips a value to the range. If not, jemalloc refuses a value out of range.
+    /// Whether jemalloc clips a value out of range. If not, jemalloc refuses such a value.
     pub is_clipped: bool,
     /// How it is read back.
     pub ctl: Ctl,
@@ -80,7 +80,7 @@ const fn since(
     JemallocSetting { setting: Setting::new(name, kind, about), since, is_clipped: false, ctl }
 }
 
-/// Every setting that jemalloc takes. Only rows that came after 5.3.0 have a `since`.
+/// Every setting that jemalloc takes. Only settings that are newer than 5.3.0 have a `since`.
 pub const ROWS: &[JemallocSetting] = &[
     clipped(
         "narenas",
@@ -167,29 +167,28 @@ pub const ROWS: &[JemallocSetting] = &[
     row("huge_arena_pac_thp", Bool, SettingKind::Flag, "huge pages for blocks above oversize_threshold"),
 ];
 
-/// The settings alone.
+/// The settings of [`ROWS`], without the other columns.
 pub const SETTINGS: &[Setting] = &copies!(ROWS, Setting::NONE, |row| row.setting.copied());
 
-/// How each of [`SETTINGS`] is read back, in the same order. The rows are not kept, because each service would then
-/// contain them.
+/// How each of [`SETTINGS`] is read back, in the same order. These are copies, because code that refers to [`ROWS`] would put all of it
+/// into each service.
 #[cfg(feature = "jemalloc")]
 pub const CTLS: &[Ctl] = &copies!(ROWS, Bool, |row| row.ctl);
 
-/// `tuned` in an `install!`, for a small service in a container. The study `tuned` shows what it saves and costs. An
-/// idle thread keeps memory in its thread cache, too. Without thread caches, programs of small blocks need twice the
-/// processor time. With caches up to 4 KiB they need the same time as by default. Most of a cache's memory is in larger
-/// blocks.
+/// The meaning of `tuned` in an `install!`, for a small service in a container. The study `tuned` shows what it saves and costs. A thread
+/// keeps the memory of its thread cache while it is idle. Without thread caches, programs of small blocks need twice the processor time.
+/// With caches of blocks up to 4 KiB they need the same time as by default, and most of a cache's memory is in larger blocks.
 pub const TUNED: &[(&str, Value)] = &[
     ("narenas", Value::PerCpu(1)),
     ("tcache_max", Value::Text("4096")),
     ("dirty_decay_ms", Value::Text("1000")),
-    // Without background threads an idle process keeps its dirty pages, because decay happens in allocations. This
-    // setting must be the last: preloads leave it out.
+    // Without background threads an idle process keeps its dirty pages, because decay happens in allocations. This setting must be the
+    // last: [`PRELOADED`] leaves out the last one.
     ("background_thread", Value::Text("true")),
 ];
 
-/// What a preload sets for `tuned`: the same without `background_thread`. With it, jemalloc would start a thread before the program's
-/// first line. The kernel refuses some calls in a program with two threads that it allows with one (`unshare -U`, `nsenter`).
+/// The meaning of `tuned` in a preload: [`TUNED`] without `background_thread`. With that setting, jemalloc would start a thread before the
+/// program's first line. The kernel refuses some calls in a program with two threads that it allows with one (`unshare -U`, `nsenter`).
 pub const PRELOADED: &[(&str, Value)] = match TUNED.split_last() {
     Some((_background_thread, others)) => others,
     None => &[],

@@ -1,4 +1,4 @@
-//! mimalloc as distributions and users build it. In: nothing. Out: the settings of its releases.
+//! The mimalloc libraries that distributions and users build, with the settings of their releases.
 
 use super::{ENVIRONMENT, NAME};
 use crate::library::{FIRST, LibraryKind, NEVER, VersionSetting, row};
@@ -9,7 +9,7 @@ const SIGNED: SettingKind = SettingKind::Number { min: -1, max: i64::MAX };
 const BIT: SettingKind = SettingKind::Number { min: 0, max: 1 };
 const LEVEL: SettingKind = SettingKind::Number { min: 0, max: 2 };
 
-/// Its libraries. Their bytes do not contain a version.
+/// mimalloc's libraries. Their bytes do not contain a version.
 pub const LIBRARIES: &[LibraryKind] = &[LibraryKind {
     name: NAME,
     files: &["libmimalloc", "libmimalloc-secure"],
@@ -20,7 +20,7 @@ pub const LIBRARIES: &[LibraryKind] = &[LibraryKind {
     reader: NAME,
 }];
 
-/// The options from 1.7 to 3.3 that cost or save memory or time: `enum mi_option_e` in `mimalloc.h` of these releases.
+/// The options of versions 1.7 to 3.3 that cost or save memory or time. Source: `enum mi_option_e` in `mimalloc.h` of these releases.
 const ROWS: &[VersionSetting] = &[
     row([2, 1, 0], NEVER, "purge_delay", SIGNED, "ms before freed pages go back; 0 at once, -1 never"),
     row([2, 0, 0], [2, 1, 0], "decommit_delay", COUNT, "ms before freed pages go back"),

@@ -58,10 +58,10 @@ const OURS: &Ours = &Ours {
 /// What the variable of its preload can set, and what a program's own code can set.
 pub const IN_PRELOAD: InCode = InCode { settings: SETTINGS, tuned: TUNED };
 
-/// How it reads settings.
+/// How mimalloc reads settings.
 pub const ENVIRONMENT: Environment = Environment::Each { prefix: Cow::Borrowed("MIMALLOC_") };
 
-/// Calls in C; `None` if mimalloc reads one of the settings before `main`.
+/// Settings as calls in C; `None` if mimalloc reads one of the settings before `main`.
 fn c(settings: &BTreeMap<String, String>) -> Option<String> {
     if settings.keys().any(|name| settings::BEFORE_MAIN.contains(&name.as_str())) {
         return None;

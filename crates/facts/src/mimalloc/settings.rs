@@ -1,4 +1,4 @@
-//! mimalloc's settings. In: nothing. Out: the table of the linked version, and older names.
+//! The settings of the linked version of mimalloc, and their older names.
 
 use crate::request::Value;
 use crate::setting::{Setting, SettingKind};
@@ -9,10 +9,11 @@ const SIGNED: SettingKind = SettingKind::Number { min: -1, max: i64::MAX };
 const OWNERS: SettingKind = SettingKind::Number { min: -1, max: 1 };
 const LEVEL: SettingKind = SettingKind::Number { min: 0, max: 2 };
 
-/// `tuned` in an `install!`, for a small service in a container. The study `tuned` shows what it saves and costs.
+/// The meaning of `tuned` in an `install!` and a preload, for a small service in a container. The study `tuned` shows what it saves and
+/// costs.
 pub const TUNED: &[(&str, Value)] = &[("allow_thp", Value::Text("0")), ("purge_delay", Value::Text("0"))];
 
-/// Every option of mimalloc v3 that has an effect today.
+/// Every option of mimalloc v3 that has an effect in the linked version.
 pub const SETTINGS: &[Setting] = &[
     Setting::new("purge_delay", SIGNED, "ms before freed pages go back; 0 at once, -1 never"),
     Setting::new("purge_decommits", FLAG, "1 gives pages back (MADV_DONTNEED), 0 only marks them (MADV_FREE)"),
@@ -65,11 +66,12 @@ pub const OLD: &[(&str, &str)] = &[
     ("reset_delay", "purge_delay"),
 ];
 
-/// The names of [`OLD`] in the notation of [`also`](crate::setting::also): a table would be relocated at each start.
+/// The names of [`OLD`] in the notation of [`also`](crate::setting::also). They are one text, because the loader would have to relocate a
+/// table at each start.
 pub const ALSO: &str = "abandoned_reclaim_on_free=text eager_region_commit=text large_os_pages=text \
     limit_os_alloc=text reset_decommits=text reset_delay=text";
 
-/// Options that mimalloc reads before `main`: a call in `main` is too late for them.
+/// Options that mimalloc reads before `main`. A call in `main` is too late for them.
 pub(super) const BEFORE_MAIN: &[&str] = &["allow_thp", "page_full_retain"];
 
 #[cfg(test)]

@@ -1,5 +1,4 @@
-//! musl's malloc, from another C library. It has no settings, is not a separate library, and has no call that gives
-//! memory back.
+//! The malloc of musl, a C library. It has no settings, is not a separate library, and has no call that gives memory back.
 
 use crate::descriptor::Descriptor;
 

@@ -1,8 +1,8 @@
-//! glibc's settings, by the version of the running library: one row describes one setting. In: `gnu_get_libc_version`. Out: names with
-//! their valid values, and the names of the options of `mallopt` and of the older variables.
+//! glibc's settings, by the version of the running library. One row describes one setting: its valid values, the name of its option in
+//! `mallopt`, and its older variable.
 //!
-//! glibc silently ignores each value outside of the bounds: `do_set_tcache_max` and the other `do_set_...` in malloc/malloc.c. Bounds
-//! and names of versions: malloc/malloc.c and elf/dl-tunables.list of glibc 2.36, 2.42, 2.43 and 2.44.
+//! glibc silently ignores each value out of bounds: see `do_set_tcache_max` and the other `do_set_...` in malloc/malloc.c. Source of the
+//! bounds and names: malloc/malloc.c and elf/dl-tunables.list of glibc 2.36, 2.42, 2.43 and 2.44.
 
 use std::borrow::Cow;
 use std::ffi::{CStr, c_int};
@@ -13,28 +13,28 @@ use crate::request::Value;
 use crate::setting::{Setting, SettingKind};
 use allocanary_sys::sys::glibc_version;
 
-/// `tuned` in an `install!`, for a small service in a container. The study `tuned` shows what it saves and costs. The
-/// threshold is glibc's own first value. Once it is set, glibc no longer raises it when a program frees large blocks.
+/// The meaning of `tuned` in an `install!` and a preload, for a small service in a container. The study `tuned` shows what it saves and
+/// costs. The threshold is glibc's own first value. Once it is set, glibc no longer raises it when a program frees large blocks.
 pub const TUNED: &[(&str, Value)] = &[("arena_max", Value::PerCpu(1)), ("trim_threshold", Value::Text("131072"))];
 
 struct Row {
-    /// Its name, its values, its meaning.
+    /// Its name, its valid values and its meaning.
     setting: Setting,
-    /// The first release with it, and the first without it.
+    /// The first release that has this setting, and the first later release without it.
     since: Release,
     until: Release,
     /// How a program's own code sets it, if it can.
     mallopt: Option<Mallopt>,
 }
 
-/// `mallopt` for a setting.
+/// How `mallopt` sets a setting.
 struct Mallopt {
     option: c_int,
     /// The option's name in C.
     name: &'static str,
-    /// The values that it takes: an `int`.
+    /// The values that `mallopt` takes. They must fit an `int`.
     kind: SettingKind,
-    /// The older variable, which the loader reads as the tunable; empty if there is none.
+    /// The older variable for the same setting, such as `MALLOC_ARENA_MAX`; empty if there is none.
     variable: &'static CStr,
 }
 
@@ -144,8 +144,8 @@ const ROWS: &[Row] = &[
     ),
 ];
 
-/// The settings that `mallopt` takes, which a program's own code can set. The others need GLIBC_TUNABLES. No version of `mallopt`
-/// refuses one of them, so all of them are here. The table of a version says what they mean in it.
+/// The settings that `mallopt` takes, so a program's own code can set them. The others need GLIBC_TUNABLES. Settings of all versions are
+/// here, because `mallopt` of any version accepts them. [`settings`] says what they mean in the running version.
 pub const SETTABLE: &[Setting] = &{
     let mut all = [const { Setting::NONE }; COUNT_SETTABLE];
     let (mut at, mut next) = (0, 0);
@@ -183,7 +183,7 @@ const COUNT_SETTABLE: usize = {
     count
 };
 
-/// The older variables, which the loader reads as tunables, and the setting of each; GLIBC_TUNABLES wins over them.
+/// The older variables, each with its setting. The loader reads them as tunables; GLIBC_TUNABLES takes precedence over them.
 pub const VARIABLES: &[(Cow<str>, Cow<str>)] = &{
     let mut all = [const { (Cow::Borrowed(""), Cow::Borrowed("")) }; COUNT_VARIABLES];
     let (mut at, mut next) = (0, 0);
@@ -208,14 +208,14 @@ const COUNT_VARIABLES: usize = {
     count
 };
 
-/// What `mallopt`'s option of a setting is called in C.
+/// The name in C of a setting's option of `mallopt`: `M_ARENA_MAX` for `arena_max`.
 pub fn name_in_c(setting: &str) -> Option<&'static str> {
     ROWS.iter().find(|row| row.setting.name == setting)?.mallopt.as_ref().map(|mallopt| mallopt.name)
 }
 
 static TO_2_41: [Setting; count(FIRST)] = settings_of(FIRST);
-/// The settings of 2.42, used for later releases as well: the settings that later releases lack are the last rows. If each release had
-/// a table, every service would contain all of these tables, to be relocated at start.
+/// The settings of 2.42. Later releases use the beginning of this table, because the settings that they lack are the last rows. With a
+/// table for each release, every service would contain all of them, and the loader would relocate them at start.
 static FROM_2_42: [Setting; count((2, 42))] = settings_of((2, 42));
 
 const fn is_before(one: Release, other: Release) -> bool {
@@ -260,13 +260,14 @@ pub fn settings() -> &'static [Setting] {
     of(release(glibc_version()))
 }
 
-/// Names that are valid in a variable but have no effect here: `check` is read only if libc_malloc_debug.so is preloaded.
+/// Names that are valid in a variable but have no effect here, in the notation of [`also`](crate::setting::also). glibc reads `check` only
+/// if libc_malloc_debug.so is preloaded.
 #[inline]
 pub fn also() -> &'static str {
     if release(glibc_version()) < (2, 43) { "check=number" } else { "check=number mxfast=number" }
 }
 
-/// `2.36` as 2 and 36. A version that cannot be read counts as the oldest: its bounds are valid in all versions.
+/// Parses `2.36` to 2 and 36. A version that cannot be parsed counts as the oldest, whose bounds are valid in all versions.
 fn release(version: &str) -> Release {
     let mut numbers = version.split('.').map(|part| part.parse().ok());
     match (numbers.next().flatten(), numbers.next().flatten()) {

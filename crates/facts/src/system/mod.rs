@@ -25,7 +25,7 @@ pub use libc_malloc::{SETTABLE, TUNED, VARIABLES, also, settings, write_version}
 /// Its name.
 pub const NAME: &str = "system";
 
-/// Its name in readings of a heap, with glibc.
+/// The name of glibc's malloc in readings of a heap.
 pub const HEAP: &str = "glibc";
 
 /// Its descriptor.
@@ -75,11 +75,11 @@ pub const IN_PRELOAD: InCode = InCode { settings: SETTABLE, tuned: TUNED };
 pub const TUNABLES: &str = "GLIBC_TUNABLES";
 /// The text before each of malloc's tunables.
 pub const TUNABLE: &str = "glibc.malloc.";
-/// The variable and the tunable of malloc's checks. From glibc 2.34 on they are read only if libc_malloc_debug.so is
+/// The variable and the tunable that turn on malloc's checks. From glibc 2.34 on they have an effect only if libc_malloc_debug.so is
 /// preloaded.
 pub const CHECK: (&str, &str) = ("MALLOC_CHECK_", "check");
 
-/// How it reads settings.
+/// How glibc reads settings.
 pub const ENVIRONMENT: Environment = Environment::Joined {
     variable: Cow::Borrowed(TUNABLES),
     earlier: Cow::Borrowed(&[]),
@@ -103,7 +103,7 @@ pub fn version() -> String {
     text
 }
 
-/// Calls of `mallopt`; `None` if it cannot set one of the settings.
+/// Settings as calls of `mallopt` in C; `None` if `mallopt` cannot set one of them.
 fn c(settings: &BTreeMap<String, String>) -> Option<String> {
     let call =
         |(name, value): (&String, &String)| Some(format!("mallopt({}, {value});", libc_malloc::name_in_c(name)?));

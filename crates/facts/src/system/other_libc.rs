@@ -1,4 +1,4 @@
-//! The malloc of a C library that is not glibc (musl): it has no settings.
+//! The malloc of a C library other than glibc, such as musl. It has no settings.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -16,7 +16,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     libraries: &[library(NAME, &["libtcmalloc"]), library("tcmalloc_minimal", &["libtcmalloc_minimal"])],
     remedy: Some(ReleaseCall {
         allocator: NAME,
-        // The function returns nothing. A caller that reads a result gets whatever was left in the register.
+        // The function returns nothing. What a caller reads as its result is whatever the register contained before.
         function: "MallocExtension_ReleaseFreeMemory",
         prefixes: &[""],
         beside: None,
@@ -28,7 +28,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     ..Descriptor::named(NAME)
 };
 
-/// The beginning of its variables' names.
+/// The text before each setting's name in tcmalloc's variables.
 pub const PREFIX: &str = "TCMALLOC_";
 
 const fn library(name: &'static str, files: &'static [&'static str]) -> LibraryKind {
