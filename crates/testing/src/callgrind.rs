@@ -1,9 +1,9 @@
-//! The instructions that a program executes: the same number in every run, however busy the machine is. In: a command.
-//! Out: callgrind's count, from valgrind.
+//! Counts the instructions that a program executes, with callgrind of valgrind. The count is the same in every run, however busy the
+//! machine is.
 
 use std::process::Command;
 
-/// Whether valgrind is installed. Says on standard output what is missing if it is not.
+/// Whether valgrind is installed. If not, it prints on standard output what is missing.
 pub fn is_here() -> bool {
     let here = Command::new("valgrind").arg("--version").output().is_ok();
     if !here {
@@ -12,13 +12,13 @@ pub fn is_here() -> bool {
     here
 }
 
-/// The instructions that the command's program executes with its arguments and variables.
+/// The number of instructions that the command's program executes, with the command's arguments and variables.
 ///
-/// jemalloc purges by the clock, and a busy machine would be in the count: it runs without decay.
+/// jemalloc runs without decay: it purges by the clock, so otherwise the count would depend on how busy the machine is.
 ///
 /// # Panics
 ///
-/// If valgrind cannot be started or gives no count: with what it said.
+/// If valgrind cannot be started or prints no count. The message contains valgrind's output.
 pub fn instructions(command: &Command) -> u64 {
     let mut valgrind = Command::new("valgrind");
     valgrind.env("_RJEM_MALLOC_CONF", "dirty_decay_ms:-1,muzzy_decay_ms:-1");
@@ -36,8 +36,8 @@ pub fn instructions(command: &Command) -> u64 {
     count.unwrap_or_else(|| panic!("no count in what valgrind said of {command:?}: {text}"))
 }
 
-/// Instructions of one repetition: `command` makes the command of so many. The difference of two counts leaves out what a
-/// process costs by itself.
+/// The instructions of one repetition, from the counts of a run with `few` and a run with `many` repetitions. `command` makes the command
+/// for a number of repetitions. The difference of the two counts leaves out the start and end of the process.
 pub fn each(few: u64, many: u64, command: impl Fn(u64) -> Command) -> f64 {
     (instructions(&command(many)) - instructions(&command(few))) as f64 / (many - few) as f64
 }

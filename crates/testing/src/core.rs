@@ -1,14 +1,14 @@
-//! A core file of a process that runs. In: its number. Out: bytes, with the notes that the kernel writes.
+//! Writes a core file of a running process, with the notes that the kernel writes.
 //!
-//! A core by the kernel would kill the process, and where the kernel puts it is a setting of the machine.
+//! The kernel would kill the process to write a core, and a setting of the machine says where the kernel puts it.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 
 const PAGE: u64 = 4096;
 
-/// A line of `/proc/PID/maps`. This crate parses it itself: it tests the crate that has the parser, and a fault of that parser must not
-/// write a core in which the fault does not show.
+/// A line of `/proc/PID/maps`. This crate has its own parser, because it tests the crate that has the other one. A fault of the other
+/// parser must not lead to a core that hides this fault.
 struct Mapping {
     from: u64,
     to: u64,
@@ -35,9 +35,9 @@ impl Mapping {
     }
 }
 
-/// A core of a process that waits. It has all readable memory; of mappings that are not writable it has only the first page.
-/// `threads` are the numbers of its threads, each with the address of its thread-local data or 0. `renamed` is put before the paths of
-/// mapped files.
+/// The bytes of a core of a process that waits. It contains all readable memory, but of mappings that are not writable only the first page.
+/// `threads` are the IDs of its threads, each with the address of its thread-local data or 0. The paths of mapped files get the prefix
+/// `renamed`.
 pub fn of(pid: u32, name: &str, threads: &[(u32, u64)], renamed: &str) -> Vec<u8> {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).expect("the process is there");
     let memory = File::open(format!("/proc/{pid}/mem")).expect("the process may be read");
@@ -83,7 +83,7 @@ pub fn of(pid: u32, name: &str, threads: &[(u32, u64)], renamed: &str) -> Vec<u8
         let flags = 4 | u32::from(one.has('w')) << 1 | u32::from(one.has('x'));
         segment(&mut head, 1, flags, [at, one.from, 0, stored, one.to - one.from, PAGE]);
         let mut bytes = vec![0; stored as usize];
-        // A page after the end of a mapped file cannot be read: the kernel leaves zeroes, too.
+        // A page after the end of a mapped file cannot be read. It stays zero here, as in a core that the kernel writes.
         for (at, page) in bytes.chunks_mut(PAGE as usize).enumerate() {
             let _ = memory.read_exact_at(page, one.from + at as u64 * PAGE);
         }

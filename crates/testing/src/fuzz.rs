@@ -1,12 +1,12 @@
-//! Property tests that can run for a given time, and that print how to repeat a failure. In: what a property takes and the property.
-//! Out: nothing, or a panic with the least input that fails and the seed that leads to it.
+//! Property tests that can run for a given time, and that print how to repeat a failure. The panic of a failure shows the smallest input
+//! that fails, and the seed that leads to it.
 //!
-//! By default each run draws the same values: a random failure would stop a change that did not cause it.
+//! By default each run draws the same values, because a random failure would stop a change that did not cause it.
 //!
 //! - `ALLOCANARY_FUZZ_SEED=n` draws the values of seed n.
-//! - `ALLOCANARY_FUZZ_SECONDS=60` draws new values for 60 seconds: those of one seed after another. The first is
-//!   `ALLOCANARY_FUZZ_SEED`, or a random one. The command that repeats the run is printed first, because a test that hangs or aborts
-//!   prints nothing later. It goes to standard error directly, because `cargo test` captures what a test prints.
+//! - `ALLOCANARY_FUZZ_SECONDS=60` draws new values for 60 seconds, from one seed after another. The first seed is `ALLOCANARY_FUZZ_SEED`,
+//!   or a random one. The command that repeats the run is printed first, because a test that hangs or aborts prints nothing later. It goes
+//!   to standard error directly, because `cargo test` captures what a test prints.
 
 use std::env;
 use std::hash::{BuildHasher, RandomState};
@@ -16,15 +16,15 @@ use std::time::{Duration, Instant};
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngSeed, TestRunner};
 
-/// How tests are run as this one is: under Miri a seed draws other values.
+/// The command that runs the tests in the same way as now: under Miri, a seed draws other values than without it.
 const CARGO_TEST: &str = if cfg!(miri) {
     "MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test --no-default-features --features leaks,arena,sort-buffer,blob-tree"
 } else {
     "cargo test --release --workspace --features prometheus,leaks"
 };
 
-/// Checks `property` on `cases` values of each seed; on no more than `miri` of them under Miri, which is slow.
-/// The test must be named `fuzz_...`: `just fuzz` finds by it what draws new values.
+/// Checks `property` on `cases` values of each seed. Under Miri, which is slow, there are `miri` values instead. The name of the test must
+/// be `fuzz_...`: `just fuzz` finds these tests by name.
 pub fn holds<S: Strategy>(cases: u32, miri: u32, values: S, property: impl Fn(S::Value)) {
     let seconds = number("ALLOCANARY_FUZZ_SECONDS").unwrap_or(0);
     let until = Instant::now() + Duration::from_secs(seconds);
@@ -68,7 +68,8 @@ fn with_seed<S: Strategy>(seed: u64, cases: u32, values: &S, property: &impl Fn(
     checked.map_err(|failed| failed.to_string())
 }
 
-/// The number that a variable holds. Panics where it holds something else: a seed that is not used shows nothing.
+/// The number in a variable. Panics if the variable contains something else: otherwise the test would run with another seed than the user
+/// wants.
 fn number(variable: &str) -> Option<u64> {
     let text = env::var(variable).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{variable}: wanted a number, found `{text}`")))

@@ -1,23 +1,23 @@
-//! Random use of an allocator, for the tests of those that stand around another. In: any `GlobalAlloc`, and steps. Out: what
-//! became of each block; a panic where a block does not hold what was written to it.
+//! Uses an allocator at random, for the tests of allocators that wrap another one. It panics if a block does not contain what was written
+//! to it.
 
 use std::alloc::{GlobalAlloc, Layout};
 
 use proptest::collection::vec;
 use proptest::prelude::{Strategy, any, prop_oneof};
 
-/// One call. Blocks are named by their number among those that are alive, modulo how many there are.
+/// One call of the allocator. `Resize` and `Free` choose a live block by its index, modulo the number of live blocks.
 #[derive(Clone, Copy, Debug)]
 pub enum HeapStep {
-    /// A new block of so many bytes, of zeros or not.
+    /// Allocates a block: its size in bytes, and whether its bytes must be zero.
     New(usize, bool),
-    /// Another size.
+    /// Resizes a block: its index, and its new size in bytes.
     Resize(usize, usize),
-    /// The end.
+    /// Frees the block with this index.
     Free(usize),
 }
 
-/// Some steps; sizes of a few bytes up to some pages.
+/// Up to `most` random steps. Blocks have sizes from 1 byte to a few pages.
 pub fn steps(most: usize) -> impl Strategy<Value = Vec<HeapStep>> {
     let size = || prop_oneof![1_usize..64, 1_usize..if cfg!(miri) { 300 } else { 20_000 }];
     let step = prop_oneof![
@@ -28,33 +28,34 @@ pub fn steps(most: usize) -> impl Strategy<Value = Vec<HeapStep>> {
     vec(step, 1..if cfg!(miri) { 30 } else { most })
 }
 
-/// Blocks of one allocator; frees them at its end.
+/// The live blocks of one allocator. The destructor frees them.
 pub struct TestBlocks<'a, A: GlobalAlloc> {
     allocator: &'a A,
     blocks: Vec<TestBlock>,
     made: u8,
 }
 
-/// One block that is alive.
+/// A live block.
 pub struct TestBlock {
     start: *mut u8,
     layout: Layout,
-    /// What every byte is.
+    /// The value of each of its bytes.
     fill: u8,
 }
 
 impl<'a, A: GlobalAlloc> TestBlocks<'a, A> {
-    /// No blocks yet.
+    /// Starts without blocks.
     pub fn of(allocator: &'a A) -> Self {
         TestBlocks { allocator, blocks: Vec::with_capacity(1000), made: 0 }
     }
 
-    /// Makes the call; what the block had and has now, in bytes. None where there is no block to resize or free.
+    /// Makes the call. Returns the block's size in bytes before and after the call; 0 if it did not exist. `None` if there is no block to
+    /// resize or free.
     pub fn take(&mut self, step: HeapStep) -> Option<(usize, usize)> {
         match step {
             HeapStep::New(size, zeroed) => {
                 let layout = Layout::from_size_align(size, 1 << (self.made % 6)).unwrap();
-                // SAFETY: the size is not 0, here and in `Resize`.
+                // SAFETY: the size is not 0, here and in `Resize`: `steps` draws sizes from 1 on, and no test passes 0 itself.
                 let start =
                     unsafe { if zeroed { self.allocator.alloc_zeroed(layout) } else { self.allocator.alloc(layout) } };
                 assert!(!start.is_null() && start.addr().is_multiple_of(layout.align()));
@@ -70,7 +71,7 @@ impl<'a, A: GlobalAlloc> TestBlocks<'a, A> {
             HeapStep::Resize(at, size) => {
                 let at = at.checked_rem(self.blocks.len())?;
                 let &TestBlock { start, layout, fill } = &self.blocks[at];
-                // SAFETY: the block is alive and of that layout.
+                // SAFETY: the block is alive, and this is its layout. The new size is not 0.
                 let start = unsafe { self.allocator.realloc(start, layout, size) };
                 assert!(!start.is_null() && start.addr().is_multiple_of(layout.align()));
                 let new = Layout::from_size_align(size, layout.align()).unwrap();
@@ -90,37 +91,37 @@ impl<'a, A: GlobalAlloc> TestBlocks<'a, A> {
         }
     }
 
-    /// Gives the newest block away.
+    /// Removes the newest block. The caller must free it.
     pub fn give(&mut self) -> TestBlock {
         self.blocks.pop().expect("a block")
     }
 
-    /// The sizes of those that are alive.
+    /// The sizes of the live blocks, in bytes.
     pub fn sizes(&self) -> impl Iterator<Item = usize> {
         self.blocks.iter().map(|block| block.layout.size())
     }
 }
 
-// SAFETY: a block is its owner's alone, on whatever thread.
+// SAFETY: only the owner of a `TestBlock` uses the block's memory, whichever thread it is in.
 unsafe impl Send for TestBlock {}
 
 impl TestBlock {
-    /// Frees it, through this allocator.
+    /// Checks the block's bytes and frees it with `allocator`.
     pub fn free(self, allocator: &impl GlobalAlloc) {
         self.check(self.layout.size());
-        // SAFETY: the block is alive, of that layout, and used no more; it is of the allocator that this one stands around.
+        // SAFETY: the block is alive, has this layout, and is not used later. `allocator` wraps the allocator that made the block.
         unsafe { allocator.dealloc(self.start, self.layout) };
     }
 
     fn check(&self, bytes: usize) {
-        // SAFETY: the block is alive, ours, and so many bytes of it were written.
+        // SAFETY: the block is alive and nothing else uses it. At least `bytes` of its bytes are initialized: they were zeroed or written.
         let bytes = unsafe { std::slice::from_raw_parts(self.start, bytes) };
         assert!(bytes.iter().all(|byte| *byte == self.fill), "wanted {} everywhere", self.fill);
     }
 
     fn write(&mut self, fill: u8) {
         self.fill = fill;
-        // SAFETY: the block is alive, ours, and of that size.
+        // SAFETY: the block is alive, nothing else uses it, and it has this size.
         unsafe { self.start.write_bytes(fill, self.layout.size()) };
     }
 }

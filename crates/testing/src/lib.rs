@@ -1,6 +1,6 @@
-//! Helpers of allocanary's tests and benches, for all of its crates: properties that can go on for a time, random use of an
-//! allocator, instructions as callgrind counts them, core files, a disk that fills, free ports, a child that shares memory, and the line of a
-//! test that cannot run here.
+//! Helpers for the tests and benches of all of allocanary's crates: property tests that can run for a given time, random use of an
+//! allocator, instruction counts from callgrind, core files, a file system that a test can fill, free ports, test programs, a child that
+//! shares memory, and the message of a test that cannot run here.
 
 pub mod callgrind;
 pub mod core;

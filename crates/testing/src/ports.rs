@@ -1,10 +1,10 @@
-//! Ports for servers of tests. In: nothing. Out: a number that nobody has now, for TCP and UDP.
+//! Finds ports for servers of tests that are free for TCP and for UDP.
 
 use std::iter::repeat_with;
 use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, UdpSocket};
 use std::sync::atomic::{AtomicU16, Ordering};
 
-/// A port that nobody has. The kernel gives it to nobody by itself: its own numbers begin at 32768.
+/// A port that no process uses now. The kernel does not choose it for a program that asks for any free port, because those begin at 32768.
 pub fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     const EACH: u16 = 1000;

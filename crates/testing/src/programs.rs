@@ -1,4 +1,4 @@
-//! Programs in C, C++ and Rust that tests compile, start and talk to by lines.
+//! Compiles and starts programs in C, C++ and Rust for tests, and exchanges lines with them.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -7,13 +7,13 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use crate::skipped::skipped;
 
-/// Compiles a source file into a folder. `None`, and a line, if that is not possible here.
+/// Compiles a source file into a folder. If this is not possible here, prints why and returns `None`.
 pub fn compiled(source: &Path, folder: &Path, flags: &[&str]) -> Option<PathBuf> {
     let usual: &[&str] = if is(source, "rs") { &["--edition", "2024"] } else { &["-O1", "-pthread"] };
     compiled_to(&folder.join(source.file_stem()?), &[source], &[usual, flags].concat())
 }
 
-/// Compiles a text, which is written to a file of this name in the folder.
+/// Writes source text to a file of this name in the folder, and compiles it.
 #[expect(clippy::disallowed_methods, reason = "a test's own folder")]
 pub fn compiled_text(folder: &Path, name: &str, text: &str, flags: &[&str]) -> Option<PathBuf> {
     let source = folder.join(name);
@@ -21,14 +21,15 @@ pub fn compiled_text(folder: &Path, name: &str, text: &str, flags: &[&str]) -> O
     compiled_to(&source.with_extension(""), &[&source], flags)
 }
 
-/// Compiles sources to this file, in its folder: a program, or what the flags say. The first source's extension says by which compiler.
+/// Compiles sources to a program, or to what `flags` ask for. The compiler runs in the folder of `output`. The first source's extension
+/// chooses the compiler.
 pub fn compiled_to(output: &Path, sources: &[&Path], flags: &[&str]) -> Option<PathBuf> {
     let compiler = match sources.first()? {
         source if is(source, "rs") => "rustc",
         source if is(source, "cc") || is(source, "cpp") => "c++",
         _ => "cc",
     };
-    // Libraries come after what needs them.
+    // The flags come last, because a library must follow the sources that need it.
     let mut command = Command::new(compiler);
     command.arg("-o").arg(output).args(sources).args(flags).current_dir(output.parent()?);
     match command.output() {
@@ -43,7 +44,7 @@ fn is(source: &Path, extension: &str) -> bool {
     source.extension().is_some_and(|found| found == extension)
 }
 
-/// A program that waits. It ends with its standard input.
+/// A running program that waits for its standard input and ends when that input is closed. The destructor closes it and waits for the end.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
@@ -59,12 +60,12 @@ impl Running {
         Running { input: child.stdin.take(), output, child }
     }
 
-    /// Its number.
+    /// Its process ID.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// The next line: `name=number`, several of them.
+    /// Reads the next line, which contains words such as `name=number`.
     pub fn counts(&mut self) -> BTreeMap<String, u64> {
         let mut line = String::new();
         self.output.read_line(&mut line).expect("the program writes a line");
@@ -77,14 +78,14 @@ impl Running {
         writeln!(self.input.as_mut().expect("it was not closed"), "{line}").expect("the program reads");
     }
 
-    /// All that it still writes, until it ends.
+    /// The rest of its output, until it ends.
     pub fn rest(&mut self) -> String {
         let mut rest = String::new();
         self.output.read_to_string(&mut rest).expect("the program writes text");
         rest
     }
 
-    /// Kills it. A program that never reads its input ends in no other way.
+    /// Kills the program. A program that never reads its input must be killed, or it never ends.
     pub fn kill(&mut self) {
         let _ = self.child.kill();
     }
@@ -94,7 +95,7 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.input = None;
         if std::thread::panicking() {
-            // It may be stopped, and would never end.
+            // The program may be stopped by a signal, and would then never end.
             self.kill();
         }
         let _ = self.child.wait();

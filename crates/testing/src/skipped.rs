@@ -1,12 +1,13 @@
-//! What a test says that cannot run here.
+//! The message of a test that cannot run here.
 
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::thread;
 
-/// Says that this test is skipped, and why. Written past the harness, which keeps to itself what tests print that pass.
+/// Prints that this test is skipped, and why. It writes to standard error directly, because the test harness hides what a passing test
+/// prints.
 ///
-/// Panics where the variable `ALLOCANARY_REQUIRE_ALL` is 1: for a machine on which every test must run.
+/// Panics if the variable `ALLOCANARY_REQUIRE_ALL` is 1, for a machine on which every test must run.
 pub fn skipped(why: impl Display) {
     skipped_where(std::env::var("ALLOCANARY_REQUIRE_ALL").is_ok_and(|all| all == "1"), why);
 }

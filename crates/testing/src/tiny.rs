@@ -1,15 +1,15 @@
-//! A disk that a test can fill.
+//! A file system that a test can fill.
 
 use std::path::Path;
 use std::process::Command;
 
 use tempfile::TempDir;
 
-/// A file system of its own in memory, which goes away with the test. Making one takes root.
+/// A file system in memory. The destructor unmounts it. Only root can make one.
 pub struct Tiny(TempDir);
 
 impl Tiny {
-    /// Of that size, as `mount` takes it; `access` is `rw` or `ro`. What `mount` says where it cannot be made.
+    /// Makes a file system of this size, in the notation of `mount` (`1m`). `access` is `rw` or `ro`. The error is the output of `mount`.
     pub fn mount(size: &str, access: &str) -> Result<Tiny, String> {
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         let options = format!("size={size},{access}");

@@ -1,11 +1,11 @@
-//! A child that shares this process's memory. In: work. Out: it was done by such a child.
+//! Does work in a child that shares this process's memory.
 
 use std::ffi::{c_int, c_void};
 
-/// Does work in a child that shares this memory, while the calling thread waits, as with `vfork`.
+/// Does work in a child that shares this process's memory. The calling thread waits until the child ends, as with `vfork`.
 pub fn in_vforked_child(work: impl FnMut()) {
     extern "C" fn begin<W: FnMut()>(work: *mut c_void) -> c_int {
-        // SAFETY: the work below, whose thread waits.
+        // SAFETY: `work` points to the closure below. The thread that owns it waits, so nothing else uses it.
         unsafe { (*work.cast::<W>())() };
         0
     }
@@ -16,7 +16,7 @@ pub fn in_vforked_child(work: impl FnMut()) {
     let begin = beginning(&work);
     let mut stack = vec![0_u128; 16 << 10];
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
-    // SAFETY: a stack of its own, and work that outlives the child: this thread waits until it has ended.
+    // SAFETY: the child has its own stack. The stack and `work` outlive the child, because this thread waits until the child has ended.
     unsafe {
         let child = libc::clone(begin, stack.as_mut_ptr_range().end.cast(), flags, (&raw mut work).cast());
         assert!(child > 0, "{}", std::io::Error::last_os_error());
