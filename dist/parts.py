@@ -21,6 +21,7 @@ INSIDE = {
     "tikv-jemalloc-sys": ("jemalloc", "BSD-2-Clause", ["jemalloc/COPYING"]),
     "libmimalloc-sys": ("mimalloc", "MIT", ["c_src/mimalloc/v3/LICENSE"]),
 }
+MIMALLOC = "c_src/mimalloc/v3/include/mimalloc.h"
 COMPILERS = [
     ("Rust's standard library", "MIT OR Apache-2.0", "The Rust Project Contributors"),
     ("libgcc_eh", "GPL-3.0-or-later WITH GCC-exception-3.1", "Free Software Foundation, Inc."),
@@ -37,11 +38,30 @@ def linked(triple, manifest, package):
     """The packages that are linked, from cargo's metadata, in the order of their names."""
     tree = cargo(manifest, "tree", "-p", package, "-e", "normal", "--target", triple, "--prefix", "none", "--format", "{p}")
     wanted = {tuple(line.split()[:2]) for line in tree.splitlines() if line and "(proc-macro)" not in line}
-    known = json.loads(cargo(manifest, "metadata", "--format-version", "1", "--filter-platform", triple))["packages"]
-    found = [part for part in known if (part["name"], "v" + part["version"]) in wanted]
+    known = json.loads(cargo(manifest, "metadata", "--format-version", "1", "--filter-platform", triple))
+    found = [part for part in known["packages"] if (part["name"], "v" + part["version"]) in wanted]
     if len(found) != len(wanted):
         sys.exit(f"parts.py: wanted {len(wanted)} packages in cargo's metadata, found {len(found)}")
-    return sorted(found, key=lambda part: (part["name"], part["version"]))
+    needs = {node["id"]: [one["pkg"] for one in node["deps"] if any(kind["kind"] is None for kind in one["dep_kinds"])] for node in known["resolve"]["nodes"]}
+    return sorted(({**part, "needs": needs[part["id"]]} for part in found), key=lambda part: (part["name"], part["version"]))
+
+
+def inside(part):
+    """The C sources inside of a crate: their name, version and licence. `None` for other crates."""
+    if part["name"] not in INSIDE:
+        return None
+    name, licence, _ = INSIDE[part["name"]]
+    if name == "jemalloc":
+        # 0.7.1+5.3.1-0-g81034ce
+        found = re.fullmatch(r".*\+([0-9.]+)-.*", part["version"])
+        version = found and found[1]
+    else:
+        header = Path(part["manifest_path"]).parent / MIMALLOC
+        found = re.search(r"MI_MALLOC_VERSION +(\d+)(\d\d)(\d\d)\b", header.read_text())
+        version = found and ".".join(str(int(number)) for number in found.groups())
+    if not version:
+        sys.exit(f"parts.py: {part['name']} {part['version']}: wanted the version of {name}, found none")
+    return name, version, licence
 
 
 def texts(folder, names=None):
@@ -108,15 +128,33 @@ def sbom(packages, root, package):
         (name, version): found
         for name, version, found in re.findall(r'name = "(.*)"\nversion = "(.*)"\nsource = .*\nchecksum = "(.*)"', lock)
     }
+    url = lambda part: f"pkg:cargo/{part['name']}@{part['version'].replace('+', '%2B')}"
     component = lambda part: {
         "type": "library",
-        "bom-ref": f"pkg:cargo/{part['name']}@{part['version']}",
-        "purl": f"pkg:cargo/{part['name']}@{part['version']}",
+        "bom-ref": url(part),
+        "purl": url(part),
         "name": part["name"],
         "version": part["version"],
         "licenses": [{"expression": (part["license"] or "LicenseRef-unknown").replace("/", " OR ")}],
         **({"hashes": [{"alg": "SHA-256", "content": found}]} if (found := sums.get((part["name"], part["version"]))) else {}),
     }
+    sources = {part["id"]: found for part in packages if (found := inside(part))}
+    url_inside = lambda name, version: f"pkg:generic/{name}@{version}"
+    of_c = [
+        {
+            "type": "library",
+            "bom-ref": url_inside(name, version),
+            "purl": url_inside(name, version),
+            "name": name,
+            "version": version,
+            "licenses": [{"expression": licence}],
+        }
+        for name, version, licence in sources.values()
+    ]
+    by_id = {part["id"]: url(part) for part in packages}
+    needs = lambda part: sorted(by_id[one] for one in part["needs"] if one in by_id) + [
+        url_inside(*found[:2]) for found in [sources.get(part["id"])] if found
+    ]
     top = next(part for part in packages if part["name"] == package)
     seconds = int(os.environ["SOURCE_DATE_EPOCH"])
     number = uuid.UUID(bytes=hashlib.sha256(lock.encode() + package.encode()).digest()[:16], version=4)
@@ -129,7 +167,8 @@ def sbom(packages, root, package):
             "timestamp": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds)),
             "component": {**component(top), "type": "application"},
         },
-        "components": [component(part) for part in packages if part is not top],
+        "components": [component(part) for part in packages if part is not top] + of_c,
+        "dependencies": [{"ref": url(part), "dependsOn": needs(part)} for part in packages] + [{"ref": one["bom-ref"]} for one in of_c],
     }
 
 
