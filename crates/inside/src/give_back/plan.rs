@@ -37,7 +37,7 @@ pub fn plan(reading: &Reading) -> Vec<HeapPlan> {
 /// Unknown memory smaller than this does not count as a heap.
 const SMALL: u64 = 1 << 20;
 
-/// Resident bytes that belong to no known allocator; 0 if they are fewer than [`SMALL`].
+/// Resident bytes that belong to no known allocator; 0 if they are fewer than 1 MiB.
 pub fn not_known(reading: &Reading) -> u64 {
     let areas = reading.areas.iter().filter(|area| area.sort == Sort::Unknown).map(|area| area.resident);
     let heaps = reading
