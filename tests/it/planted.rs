@@ -93,10 +93,10 @@ fn the_next_command_can_be_pasted_whatever_the_trace_is_called() {
     let ran = allocanary(folder.path(), ["record", "-o", "a b;touch c", "--", "sh", "-c", "echo done"]);
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     let next = ran.err.lines().find_map(|line| line.strip_prefix("next: ")).unwrap_or_else(|| panic!("{}", ran.err));
-    assert!(next.starts_with("allocanary report 'a b;touch c/"), "{next}");
+    assert!(next.starts_with("allocanary who 'a b;touch c/"), "{next}");
     let mut shell = std::process::Command::new("sh");
     shell.current_dir(folder.path()).args(["-c", &next.replacen("allocanary", "printf '%s|'", 1)]);
     let said = String::from_utf8(shell.finish().unwrap().stdout).unwrap();
-    assert!(said.starts_with("report|a b;touch c/") && said.ends_with(".trace|"), "{said}");
+    assert!(said.starts_with("who|a b;touch c/") && said.ends_with(".trace|"), "{said}");
     assert!(!folder.path().join("c").exists());
 }

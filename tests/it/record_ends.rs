@@ -30,7 +30,7 @@ pub fn kill(signal: &str, child: &Child) {
 /// The traces are there, cut to their length, and named.
 fn assert_told(folder: &Path, ran: &Ran) {
     let found = traces(&folder.join("traces"));
-    assert!(!found.is_empty() && ran.err.contains("next: allocanary report"), "{ran:?}");
+    assert!(!found.is_empty() && ran.err.contains("next: allocanary who"), "{ran:?}");
     for trace in found {
         assert!(trace.metadata().unwrap().len() < 64 << 20, "{}", trace.display());
         assert!(ran.err.contains(trace.file_name().unwrap().to_str().unwrap()), "{}: {}", trace.display(), ran.err);

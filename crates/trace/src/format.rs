@@ -312,6 +312,11 @@ pub enum TraceEnd {
 }
 
 impl TraceEnd {
+    /// Whether the recording stopped by itself while the program ran on.
+    pub const fn is_early(self) -> bool {
+        matches!(self, TraceEnd::Full | TraceEnd::NoRoom | TraceEnd::Confined)
+    }
+
     /// The end in words.
     pub const fn words(self) -> &'static str {
         match self {
@@ -456,9 +461,11 @@ impl TraceHeader {
             u64_at(bytes, at::LAST_TICKS).wrapping_sub(u64_at(bytes, at::START_TICKS)),
             u64_at(bytes, at::LAST_MONOTONIC).wrapping_sub(u64_at(bytes, at::START_MONOTONIC)),
         );
-        // A mark from before the start belongs to an earlier process.
+        // A mark from before the start belongs to an earlier process. What happened after an early end is not in the trace.
         let start = u64_at(bytes, at::START_MONOTONIC);
-        let mark = |at: usize| u64_at(bytes, at::MARKS + 8 * at).checked_sub(start).filter(|nanos| *nanos > 0);
+        let last = if state.is_early() { nanos } else { u64::MAX };
+        let mark =
+            |at: usize| u64_at(bytes, at::MARKS + 8 * at).checked_sub(start).filter(|mark| (1..=last).contains(mark));
         let marks = Marks { ready: mark(0), peak: mark(1), idle: mark(2) };
         // A process that was killed immediately has no second reading of the clocks. The counter is then assumed to have 2.5 GHz.
         let known = ticks > 0 && nanos > 0 && ticks < 1 << 60 && nanos < 1 << 60;

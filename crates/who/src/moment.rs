@@ -3,7 +3,7 @@
 
 use allocanary_trace::coder::AllocFunction;
 use allocanary_trace::error::{Error, Result};
-use allocanary_trace::format::Marks;
+use allocanary_trace::format::{Marks, TraceEnd};
 use allocanary_trace::merge::{At, Sink};
 use allocanary_trace::stacks::Resident;
 
@@ -82,6 +82,16 @@ impl TracePoint {
     /// The same moment, as a number of events: a replay stops after this many events, whatever their time.
     pub fn behind(&self, events: u64) -> TracePoint {
         TracePoint { nanos: u64::MAX, events, ..self.clone() }
+    }
+
+    /// The same moment of a recording that ended like this: a peak is the highest of what was recorded.
+    pub(crate) fn of_recording(self, end: TraceEnd) -> TracePoint {
+        match self.name {
+            "peak" if end.is_early() => {
+                TracePoint { words: "at the peak of live bytes, before the recording stopped", ..self }
+            }
+            _ => self,
+        }
     }
 
     /// The pages that were resident at this moment.

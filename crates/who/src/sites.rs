@@ -142,6 +142,7 @@ fn read(trace: &Trace, mut tally: EventTally) -> Result<TraceData> {
     let freed_from_before = trace.lacks_begin().then_some(merged.before);
     let mut taken = BlockTally { one_stack_in: trace.header.stacks.max(1), freed_from_before, ..tally.taken() };
     let resident = taken.moment.resident(&trace.residents()?).cloned();
+    taken.moment = taken.moment.of_recording(trace.header.state);
     // A time after the end is the end.
     taken.moment.nanos = taken.moment.nanos.min(merged.nanos);
     Ok((taken, resident, merged))
@@ -338,6 +339,10 @@ pub fn limits(trace: &Trace, found: &SiteReport, merged: &Merged, stacks: &Stack
         notes.push(format!(
             "One block in {one_in:.0} has a stack: figures of sites are estimates from those. The figures of the whole heap are exact."
         ));
+    }
+    if trace.header.state.is_early() {
+        let end = trace.header.state.words();
+        notes.push(format!("The recording {end}. What the program did later is not in the trace."));
     }
     if trace.header.attached {
         notes.push("The recorder was put into the running process: \"the window\" is the time from then on.".into());

@@ -106,10 +106,16 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
             terminal::tell("no stacks: they need x86-64 and a C library with _dl_find_object (glibc 2.35 or later)");
         }
         if !made.is_empty() && flags.recordings == 1 {
-            let largest = largest(&made);
+            let (largest, header) = largest(&made);
             // A replay of a window shows little: only blocks that were allocated in it.
-            let second = if has_both { "allocanary who" } else { "allocanary replay" };
-            terminal::tell_next(&["allocanary report", second].map(|begin| CommandLine::new(begin).path(largest)));
+            let verbs = [
+                ("allocanary who", header.without_stacks().is_none()),
+                ("allocanary report", true),
+                ("allocanary replay", header.window == 0),
+            ];
+            let verbs = verbs.iter().filter(|(_, is_useful)| *is_useful);
+            let lines: Vec<CommandLine> = verbs.map(|(begin, _)| CommandLine::new(begin).path(largest)).collect();
+            terminal::tell_next(&lines);
         }
         let recorded = recorded?;
         if let Some(signal) = recorded.signal.filter(|signal| !sys::asks_to_end(*signal)) {

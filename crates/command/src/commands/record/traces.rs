@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::commands::terminal;
 use allocanary_text::units::{Unit, show_duration};
-use allocanary_trace::format::{TraceEnd, TraceHeader};
+use allocanary_trace::format::TraceHeader;
 use allocanary_trace::reader::Trace;
 use allocanary_trace::record::TraceFiles;
 use allocanary_trace::stacks::NoRoom;
@@ -34,10 +34,7 @@ pub(super) fn tell(made: &[(PathBuf, TraceHeader)]) {
         // A packed file is smaller than the header says.
         let size = std::fs::metadata(path).map_or(header.used, |meta| meta.len());
         let (size, resident) = (Unit::Bytes.show(size as f64), Unit::Bytes.show(header.most_resident as f64));
-        let why = match header.state {
-            TraceEnd::Full | TraceEnd::NoRoom | TraceEnd::Confined => format!(" ({})", header.state.words()),
-            _ => String::new(),
-        };
+        let why = if header.state.is_early() { format!(" ({})", header.state.words()) } else { String::new() };
         let (file, path, command) = (path, path.display(), brief(&header.command));
         terminal::tell(format_args!("{path}: {size}, {span}, up to {resident} resident: {command}{why}"));
         if header.no_room > 0 {
@@ -65,8 +62,8 @@ pub(super) fn span(header: &TraceHeader) -> Duration {
 }
 
 /// The trace with the most events, of one or more.
-pub(super) fn largest(made: &[(PathBuf, TraceHeader)]) -> &Path {
-    &made.iter().max_by_key(|(_, header)| header.used).expect("something was recorded").0
+pub(super) fn largest(made: &[(PathBuf, TraceHeader)]) -> &(PathBuf, TraceHeader) {
+    made.iter().max_by_key(|(_, header)| header.used).expect("something was recorded")
 }
 
 /// The beginning of a command line.

@@ -135,7 +135,7 @@ impl Verification {
 /// A study of the replays of all recordings, each as a workload. Its time limit is the longest one of these.
 fn replays(recordings: &[Vec<(PathBuf, TraceHeader)>]) -> Result<StudyFile> {
     let replay =
-        |made: &Vec<(PathBuf, TraceHeader)>| Ok(replay::study(largest(made), &PaceFlags::default(), None)?.study);
+        |made: &Vec<(PathBuf, TraceHeader)>| Ok(replay::study(&largest(made).0, &PaceFlags::default(), None)?.study);
     let studies = recordings.iter().map(replay).collect::<Result<Vec<_>>>()?;
     let workloads = studies.iter().flat_map(|study| study.workloads.clone().unwrap_or_default()).collect();
     let longest = studies.into_iter().max_by_key(|study| study.run_timeout.as_deref().and_then(parse_duration));
@@ -161,7 +161,7 @@ fn beside(real: &[Sample], traces: &[(PathBuf, TraceHeader)]) -> String {
     if most < 2 {
         return String::new();
     }
-    let replayed = largest(traces);
+    let replayed = &largest(traces).0;
     let pid = traces.iter().find(|(path, _)| path == replayed).map_or(0, |(_, header)| header.pid);
     let mut out = format!(
         "up to {most} processes lived at one time: `real` is the sum of all of them, `replay` is\nof {} alone\n",
