@@ -155,9 +155,10 @@ pub unsafe extern "C" fn allocanary_set_background_threads(on: bool, was: *mut b
     })
 }
 
-/// Tells the allocator that the calling thread is about to wait: the memory that the thread keeps goes back to the system. Whether it gave
-/// memory back goes to `gave_back`, which may be null. Call it before each wait. It does nothing unless 100 ms have passed since this thread
-/// last gave memory back (`ALLOCANARY_GIVE_BACK_EVERY_MS`; `ALLOCANARY_THREADS_GIVE_BACK=false` turns it off). Do not call it in signal handlers.
+/// Tells the allocator that the calling thread is about to wait: the memory that the thread keeps goes back to the system. If `gave_back`
+/// is not null, it is set to whether this call gave memory back. Call it before each wait. It does nothing unless 100 ms have passed since
+/// this thread last gave memory back (`ALLOCANARY_GIVE_BACK_EVERY_MS`; `ALLOCANARY_THREADS_GIVE_BACK=false` turns it off). Do not call it
+/// in signal handlers.
 ///
 /// # Safety
 ///

@@ -46,7 +46,7 @@ mod functions {
         Ok(block)
     }
 
-    /// As [`aligned`], but a failure is null and `errno`.
+    /// Like [`aligned`], but a failure is null and `errno`.
     fn aligned_or_null(align: usize, size: usize) -> *mut c_void {
         if align > isize::MAX as usize + 1 {
             // SAFETY: this thread's error number; 22 is EINVAL on every Linux.

@@ -55,7 +55,7 @@ fn run(sizes: &Sizes) -> (Vec<Duration>, Duration) {
             let (begin, end) = (&begin, &end);
             scope.spawn(move || {
                 let mut random = Random(seed);
-                // Allocated before the first burst, so that the program's own memory does not grow.
+                // The list is allocated before the first burst, so that the program's own memory does not grow.
                 let mut times = Vec::with_capacity(sizes.rounds * (sizes.burst / THREADS / REQUEST + 1));
                 for _ in 0..sizes.rounds {
                     begin.wait();

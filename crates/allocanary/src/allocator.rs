@@ -159,8 +159,8 @@ pub trait Allocator: sealed::Sealed + Sync {
     }
 
     /// Makes the allocator call `call` in each thread each time the thread has allocated `every` more bytes. The first argument is the
-    /// number of bytes allocated since the last call. The second is by how many bytes the thread's blocks have grown, less what it
-    /// freed. Only an allocator that counts these bytes anyway can do it. Use it once, before there is a second thread.
+    /// number of bytes allocated since the last call. The second is this number minus the bytes that the thread has freed in this time, and
+    /// at least 0. Only an allocator that counts these bytes anyway can do it. Use it once, before there is a second thread.
     fn each_chunk(&self, _every: u64, _call: fn(u64, u64)) -> error::Result<()> {
         self.cannot("it does not tell how much a thread has allocated: a wrapper counts")
     }

@@ -148,7 +148,7 @@ impl<A> Leaks<A> {
         self.report_top(TOP)
     }
 
-    /// As [`report`](Leaks::report), with `sites` sites. The time is proportional to the number of records and of
+    /// Like [`report`](Leaks::report), with `sites` sites. The time is proportional to the number of records and of
     /// listed sites. It allocates, and these allocations are not recorded. Other threads continue: a block that is made
     /// or freed meanwhile may be in the report or not.
     pub fn report_top(&self, sites: usize) -> Report {
@@ -183,7 +183,7 @@ impl<A> Leaks<A> {
         if self.filter.load(Acquire) == no_table() {
             let memory = Table::new(self.capacity)?.into_memory();
             if self.filter.compare_exchange(no_table(), memory.as_ptr().cast(), AcqRel, Acquire).is_err() {
-                // SAFETY: another thread was faster, and nobody has seen ours, which goes here.
+                // SAFETY: another thread was faster. Nobody has seen our table, which is dropped here.
                 drop(unsafe { Table::from_memory(memory) });
             }
         }

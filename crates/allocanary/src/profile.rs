@@ -32,8 +32,8 @@ impl std::fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// The profile of this process's heap, in the format of pprof, compressed by gzip: what a service answers to `GET /debug/pprof/heap`. `go
-/// tool pprof`, Pyroscope, Parca and the OpenTelemetry collector read that.
+/// The profile of this process's heap, in the format of pprof, compressed by gzip. A service can answer `GET /debug/pprof/heap` with
+/// it. `go tool pprof`, Pyroscope, Parca and the OpenTelemetry collector read this format.
 ///
 /// The profile has what the sampled call sites have allocated since the start (`alloc_objects`, `alloc_space` in bytes), and how much
 /// of it is live (`inuse_objects`, `inuse_space`). These are estimates from samples, which are right on average. The program needs

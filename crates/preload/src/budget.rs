@@ -12,7 +12,7 @@ use crate::this::This;
 use crate::{handlers, raw, sandbox};
 
 /// Turns the budget on, in the constructor. Returns whether the budget works with this allocator; if not, nothing is turned on. Some
-/// allocators report themselves what threads allocate, but only afterwards. For these, the entries announce large blocks that grow.
+/// allocators count the allocated bytes themselves, but only after the allocation. For these, the entries announce large blocks that grow.
 pub(crate) fn turn_on(this: &'static This, source: LimitSource) -> bool {
     handlers::learn();
     let counts = || {

@@ -12,7 +12,7 @@ use crate::{raw, sandbox, waits};
 ///
 /// # Safety
 ///
-/// As C's `syscall`.
+/// C's contract of `syscall`.
 pub unsafe extern "C" fn other(
     number: c_long,
     a: usize,
@@ -89,10 +89,10 @@ macro_rules! __syscall {
     };
 }
 
-/// The numbers of the calls that begin a child.
+/// The number of `clone`, which begins a child.
 pub const CLONE: i32 = libc::SYS_clone as i32;
-/// As [`CLONE`].
+/// The number of `clone3`, which begins a child.
 pub const CLONE3: i32 = libc::SYS_clone3 as i32;
-/// As [`CLONE`].
+/// The number of `vfork`, which begins a child.
 #[cfg(target_arch = "x86_64")]
 pub const VFORK: i32 = libc::SYS_vfork as i32;

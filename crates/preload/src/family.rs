@@ -38,7 +38,7 @@ pub unsafe fn memalign(memalign: Memalign, alignment: usize, size: usize) -> *mu
 ///
 /// # Safety
 ///
-/// As for [`memalign`]; a pointer can be written to `place`.
+/// The same as for [`memalign`]; a pointer can be written to `place`.
 #[inline]
 pub unsafe fn posix_memalign(with: Memalign, place: *mut *mut c_void, alignment: usize, size: usize) -> c_int {
     if !alignment.is_power_of_two() || !alignment.is_multiple_of(size_of::<*mut c_void>()) {
@@ -61,7 +61,7 @@ pub unsafe fn posix_memalign(with: Memalign, place: *mut *mut c_void, alignment:
 ///
 /// # Safety
 ///
-/// As for [`memalign`].
+/// The same as for [`memalign`].
 #[inline]
 pub unsafe fn valloc(with: Memalign, size: usize, whole_pages: bool) -> *mut c_void {
     let page = allocanary_sys::sys::page_bytes() as usize;
@@ -124,7 +124,7 @@ fn no_memory() -> *mut c_void {
     null_mut()
 }
 
-/// Whether glibc's `realloc` makes a block larger without a copy beside it.
+/// Whether glibc's `realloc` makes a block larger without a second block.
 ///
 /// # Safety
 ///

@@ -118,10 +118,10 @@ pub fn wait_at_forks() {
 ///
 /// # Safety
 ///
-/// As C's.
+/// C's contract.
 pub unsafe fn lock(mutex: *mut c_void, real: MutexFunction) -> c_int {
     // A signal handler may fork between any two lines. So this thread's number is raised before the word counts the thread, and
-    // lowered after it no longer does.
+    // lowered after the word no longer counts it.
     let before = held();
     set_held(before + 1);
     if before == 0 {
@@ -135,7 +135,7 @@ pub unsafe fn lock(mutex: *mut c_void, real: MutexFunction) -> c_int {
 ///
 /// # Safety
 ///
-/// As C's.
+/// C's contract.
 pub unsafe fn unlock(mutex: *mut c_void, real: MutexFunction) -> c_int {
     // SAFETY: the caller's promise.
     let answer = unsafe { real(mutex) };

@@ -2,8 +2,8 @@
 //! do so. Out: whether one of them has succeeded. The preload then makes no calls that the program would not make: waits give nothing back,
 //! and the proof has no last line.
 //!
-//! Some processes let the kernel kill them at an unexpected call, such as sshd's child before the login, or a browser's renderer. This
-//! file does not notice a filter that was set before the program began, such as a container's or systemd's `SystemCallFilter=`.
+//! Some processes, such as sshd's child before the login or a browser's renderer, let the kernel kill them at an unexpected call. This file
+//! does not notice a filter that was set before the program began, such as a container's or systemd's `SystemCallFilter=`.
 
 use std::ffi::{c_int, c_long};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -77,7 +77,7 @@ static PRCTL: Real = Real::new(c"prctl");
 ///
 /// # Safety
 ///
-/// As C's `syscall`.
+/// C's contract of `syscall`.
 pub unsafe fn passed_on(number: c_long, arguments: [usize; 6], before: fn()) -> c_long {
     type Syscall = unsafe extern "C" fn(c_long, usize, usize, usize, usize, usize, usize) -> c_long;
     let [a, b, c, d, e, f] = arguments;
@@ -97,7 +97,7 @@ pub unsafe fn passed_on(number: c_long, arguments: [usize; 6], before: fn()) -> 
 ///
 /// # Safety
 ///
-/// As C's `prctl`.
+/// C's contract of `prctl`.
 pub unsafe fn prctl_passed_on(option: c_int, arguments: [usize; 4], before: fn()) -> c_int {
     type Prctl = unsafe extern "C" fn(c_int, usize, usize, usize, usize) -> c_int;
     let [a, b, c, d] = arguments;

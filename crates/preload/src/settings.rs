@@ -18,7 +18,6 @@ pub const VARIABLE: &CStr = c"ALLOCANARY_PRELOAD";
 /// The setting that every preload has.
 const PROFILE: &str = "profile";
 
-/// The longest text.
 const MOST_TEXT: usize = 4096;
 /// The largest number of settings: more than any allocator has.
 const MOST: usize = 64;

@@ -60,7 +60,7 @@ pub unsafe fn attach(asked: &AttachedConfig, real: [usize; 5]) -> Result<(), i32
 ///
 /// # Safety
 ///
-/// As for [`attach`].
+/// The same as for [`attach`].
 pub unsafe fn detach() -> bool {
     undisturbed(|| {
         let Some(process) = begin::ready() else { return false };

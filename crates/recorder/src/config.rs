@@ -28,7 +28,6 @@ pub(super) struct Config {
 }
 
 impl Config {
-    /// The folder of the traces.
     pub(super) fn folder(&self) -> &[u8] {
         &self.folder[..self.length]
     }

@@ -46,7 +46,6 @@ pub(super) struct Thread {
     ends: u32,
     /// The state of the process when this state was begun.
     process: *const Process,
-    /// The chunk.
     chunk: *mut u8,
     length: usize,
     /// The stack of one allocation in this many is recorded; 0 for none.

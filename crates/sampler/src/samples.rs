@@ -11,7 +11,6 @@ use allocanary_profile::layout::{ADDRESS, ADDRESS_BITS, OF_SAMPLE, SAMPLES, SIZE
 /// Places of a line. They take two lines of the processor's cache.
 const LINE: usize = 8;
 
-/// A sampled block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sample {
     pub(super) address: u64,
@@ -59,7 +58,6 @@ impl Samples {
         false
     }
 
-    /// Removes the sample of an address.
     pub(super) fn remove(&self, address: u64) -> Option<Sample> {
         self.lines(address).into_iter().flatten().find_map(|[key, size]| {
             let found = key.load(Acquire);

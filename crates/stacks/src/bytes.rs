@@ -11,7 +11,6 @@ pub(crate) struct Bytes<'a> {
 }
 
 impl<'a> Bytes<'a> {
-    /// The bytes from `at` on.
     pub(crate) fn from(all: &'a [u8], at: usize) -> Bytes<'a> {
         Bytes { all, at, end: all.len() }
     }

@@ -3,7 +3,6 @@
 
 mod query;
 
-/// A mapping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mapping {
     /// Its first address, and its end.

@@ -103,7 +103,7 @@ impl StackBounds {
     pub fn word(&mut self, address: u64) -> Option<u64> {
         if address >= self.from && address < self.high && self.high - address >= 8 {
             // SAFETY: the word is mapped while the thread runs: see the head of this file, and `begin`. If another
-            // thread writes there, the word has any value.
+            // thread writes there, the word may have any value.
             return Some(unsafe { std::ptr::with_exposed_provenance::<u64>(address as usize).read_unaligned() });
         }
         self.copied(address)

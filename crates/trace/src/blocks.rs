@@ -10,7 +10,6 @@ use crate::hash::AddressMap;
 const UNITS: u64 = 512;
 const WORDS: usize = UNITS as usize / 64;
 
-/// Records of blocks.
 pub(crate) struct Blocks<T> {
     pages: AddressMap<Page<T>>,
     count: usize,

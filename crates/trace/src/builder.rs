@@ -49,23 +49,23 @@ impl TraceBuilder {
         }
     }
 
-    /// As [`new`](Self::new), with this many events between two stamps.
+    /// Like [`new`](Self::new), with this many events between two stamps.
     pub fn stamped(chunk: usize, every: u32) -> Self {
         TraceBuilder { every, ..TraceBuilder::new(chunk) }
     }
 
-    /// As [`new`](Self::new), for a window of this many ticks. Chunks that were closed at tick `lost` or before are
+    /// Like [`new`](Self::new), for a window of this many ticks. Chunks that were closed at tick `lost` or before are
     /// overwritten.
     pub fn windowed(chunk: usize, window: u64, lost: u64) -> Self {
         TraceBuilder { window: Some((window, lost)), ..TraceBuilder::new(chunk) }
     }
 
-    /// As [`new`](Self::new), with the stacks of one allocation in `one_in`.
+    /// Like [`new`](Self::new), with the stacks of one allocation in `one_in`.
     pub fn with_stacks(chunk: usize, one_in: u32) -> Self {
         TraceBuilder { stacks: one_in.max(1), ..TraceBuilder::new(chunk) }
     }
 
-    /// As [`windowed`](Self::windowed), with the stacks of one allocation in `one_in`.
+    /// Like [`windowed`](Self::windowed), with the stacks of one allocation in `one_in`.
     pub fn windowed_with_stacks(chunk: usize, window: u64, lost: u64, one_in: u32) -> Self {
         TraceBuilder { stacks: one_in.max(1), ..TraceBuilder::windowed(chunk, window, lost) }
     }

@@ -126,7 +126,7 @@ unsafe fn put(at: *mut u8, number: u64) -> *mut u8 {
 
 /// # Safety
 ///
-/// As [`put`].
+/// The same as for [`put`].
 #[inline(never)]
 unsafe fn put_long(mut at: *mut u8, mut number: u64) -> *mut u8 {
     // SAFETY: the caller's promise, and 64 bits are at most ten groups of seven.

@@ -7,7 +7,6 @@ use std::hash::{BuildHasherDefault, Hasher};
 /// A map whose keys are addresses, or numbers of stacks or threads.
 pub type AddressMap<T> = HashMap<u64, T, BuildHasherDefault<AddressHasher>>;
 
-/// A set of addresses.
 pub(crate) type AddressSet = HashSet<u64, BuildHasherDefault<AddressHasher>>;
 
 /// A hasher that multiplies and folds.

@@ -5,7 +5,6 @@
 pub(crate) const MAGIC: [u8; 8] = *b"ALCPREP\x01";
 pub(crate) const HEADER: u64 = 4096;
 
-/// The kinds of operations.
 pub(crate) mod kind {
     pub const MALLOC: u32 = 0;
     pub const CALLOC: u32 = 1;
@@ -20,7 +19,6 @@ pub(crate) mod kind {
 /// The bit of an operation whose block is in the pool.
 const ELSEWHERE: u32 = 1 << 9;
 
-/// One operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct Op {

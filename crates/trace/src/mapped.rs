@@ -34,7 +34,7 @@ pub struct PreparedTrace {
     pub most_resident: u64,
     /// RssAnon of the program at its last reading, in bytes.
     pub last_resident: u64,
-    /// The trace has one block in this many.
+    /// One block in this many was recorded.
     pub rate: u64,
     /// The number of threads of the program.
     pub threads: u64,
@@ -73,7 +73,7 @@ impl PreparedTrace {
         PreparedTrace::map(&file, path)
     }
 
-    /// As [`open`](Self::open), but fails if the form was not made from `origin`.
+    /// Like [`open`](Self::open), but fails if the form was not made from `origin`.
     pub(crate) fn open_of(path: &Path, origin: &Origin) -> Result<PreparedTrace> {
         let prepared = PreparedTrace::open(path)?;
         if (0..origin.words().len()).any(|at| prepared.word_at(8 + (FIGURES + at) * 8) != origin.words()[at]) {
@@ -202,7 +202,6 @@ impl PreparedTrace {
         (self.word(at), self.word(at.saturating_add(1)) & u64::from(u32::MAX))
     }
 
-    /// The operations of a run.
     pub(crate) fn ops(&self, run: (u64, u64)) -> &[Op] {
         // SAFETY: `is_sound` has checked the range and its alignment; every 16 bytes are an operation.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(run.0 as usize).cast(), run.1 as usize) }

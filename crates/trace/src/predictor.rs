@@ -5,7 +5,6 @@
 
 use crate::stacks::StackId;
 
-/// Entries of the table.
 const ENTRIES: usize = 4096;
 
 /// The state that a thread's writer and its reader share. All zeros is its first state.

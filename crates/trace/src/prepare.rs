@@ -2,9 +2,8 @@
 //! is mapped and executed without decoding.
 //!
 //! Every block has a slot in a table. Each use of a slot has a generation, so that no thread takes a wrong block. The
-//! merged order is cut into epochs of some hundred operations. A thread begins an epoch only when all threads have
-//! finished the epochs up to a few before it, so that threads cannot get far ahead of each other. No operation waits
-//! for one that is later in the trace, so there is no deadlock.
+//! merged order is cut into epochs of some hundred operations. A thread may be at most a few epochs ahead of the
+//! slowest thread. No operation waits for one that is later in the trace, so there is no deadlock.
 //!
 //! The file has a header of 4096 bytes, operations in runs of one thread each, then the tables that the header points
 //! to. Only the version of this program that made a form reads it. Another version makes the form again.
@@ -142,7 +141,7 @@ pub fn write(trace: &Trace, path: &Path, asked: Marks) -> Result<Merged> {
     write_elsewhere(trace, &file, path, asked, &Elsewhere::default())
 }
 
-/// As [`write()`], with the blocks of these events in a pool: see [`Pool`](crate::replay::Pool). Writes to the open,
+/// Like [`write()`], with the blocks of these events in a pool: see [`Pool`](crate::replay::Pool). Writes to the open,
 /// empty file even if the path leads to another file by now, because other users may be able to write to the folder.
 /// The path is for errors. Other replays do not look for a form at this path, so they do not take it for the trace's
 /// normal form.

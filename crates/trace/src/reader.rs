@@ -175,7 +175,6 @@ impl Trace {
         &self.path
     }
 
-    /// The open file.
     pub(crate) fn file(&self) -> &File {
         &self.file
     }
@@ -217,7 +216,7 @@ impl Trace {
                 if self.is_in_place(offset) {
                     // The header of the place's first chunk has the time at which the place's last chunk ended. Each
                     // other chunk of the place ended when the next one began. So the previous chunk ended when this one
-                    // began, and this one has the time from the header so far.
+                    // began, and this one takes over the time from the header.
                     let before = last.and_then(|last| self.threads.get_mut(&last)).and_then(|all| all.last_mut());
                     if let Some(before) = before {
                         chunk.closed = std::mem::replace(&mut before.closed, chunk.stamp);

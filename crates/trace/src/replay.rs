@@ -145,7 +145,7 @@ pub fn run<A: GlobalAlloc + Sync>(
     run_with(prepared, allocator, None, options, stop)
 }
 
-/// As [`run`], with a pool for the blocks that the prepared form marks. Without a pool, these blocks are allocated like
+/// Like [`run`], with a pool for the blocks that the prepared form marks. Without a pool, these blocks are allocated like
 /// all others.
 pub fn run_with<A: GlobalAlloc + Sync>(
     prepared: &PreparedTrace,
@@ -385,7 +385,6 @@ impl<A: GlobalAlloc + Sync, R: Iterator<Item = LaneRecord>, D: Fn()> Conductor<'
 }
 
 impl<A> Shared<'_, A> {
-    /// Whether an epoch may begin.
     fn may_begin(&self, epoch: u32) -> bool {
         epoch < self.completed.load(SeqCst).saturating_add(AHEAD) && epoch <= self.limit.load(SeqCst)
     }

@@ -33,7 +33,7 @@ pub struct TraceModule {
     pub start: u64,
     /// The address after the last one.
     pub end: u64,
-    /// The difference between an address in the process and the same address of the file's symbols.
+    /// An address in the process minus the address of the same byte in the file's symbols.
     pub bias: u64,
     /// The path at which it was mapped.
     pub path: String,

@@ -1,4 +1,4 @@
-//! Pairs of allocate and free with mimalloc as its crate declares it: what `install!` is compared with.
+//! Pairs of allocate and free with mimalloc as its crate declares it. `install!` is compared with this.
 
 #[global_allocator]
 static GLOBAL: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -1,4 +1,4 @@
-//! Pairs of allocate and free with system as its crate declares it: what `install!` is compared with.
+//! Pairs of allocate and free with system as its crate declares it. `install!` is compared with this.
 
 #[global_allocator]
 static GLOBAL: std::alloc::System = std::alloc::System;

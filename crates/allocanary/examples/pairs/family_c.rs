@@ -1,4 +1,4 @@
-//! Pairs of malloc and free by C's names: the program that a preload is loaded into.
+//! Pairs of malloc and free by C's names. The preloads are loaded into this program.
 
 use libc::{free, malloc};
 

@@ -1,4 +1,4 @@
-//! Pairs of malloc and free by jemalloc's own functions: what `preload-jemalloc` is compared with.
+//! Pairs of malloc and free by jemalloc's own functions. `preload-jemalloc` is compared with this.
 
 use tikv_jemalloc_sys::{free, malloc};
 

@@ -1,4 +1,4 @@
-//! Pairs of malloc and free by mimalloc's own functions: what `preload-mimalloc` is compared with.
+//! Pairs of malloc and free by mimalloc's own functions. `preload-mimalloc` is compared with this.
 
 use std::ffi::c_void;
 

@@ -65,7 +65,7 @@ impl SharedArena {
         if arena.released { Err(ArenaError::Released) } else { Ok(arena) }
     }
 
-    /// As [`Arena::alloc`], under the lock.
+    /// Like [`Arena::alloc`], under the lock.
     #[allow(clippy::mut_from_ref)] // every call returns another piece
     pub fn alloc<T>(&self, value: T) -> Result<&mut T> {
         let arena = self.unreleased()?;
@@ -76,7 +76,7 @@ impl SharedArena {
         Ok(unsafe { &mut *piece })
     }
 
-    /// As [`Arena::copy`], under the lock.
+    /// Like [`Arena::copy`], under the lock.
     #[allow(clippy::mut_from_ref)] // every call returns another piece
     pub fn copy(&self, bytes: &[u8]) -> Result<&mut [u8]> {
         let arena = self.unreleased()?;
@@ -90,20 +90,20 @@ impl SharedArena {
         self.arena().sizes()
     }
 
-    /// As [`Arena::reset`]; an error while another handle exists.
+    /// Like [`Arena::reset`]; an error while another handle exists.
     pub fn reset(&mut self) -> Result<()> {
         self.alone(Arena::reset)
     }
 
-    /// As [`Arena::trim_to`]; an error while another handle exists.
+    /// Like [`Arena::trim_to`]; an error while another handle exists.
     pub fn trim_to(&mut self, bytes: usize) -> Result<()> {
         self.alone(|arena| arena.trim_to(bytes))
     }
 
     fn alone(&mut self, change: impl FnOnce(&mut Arena)) -> Result<()> {
         let mut registry = registry();
-        // A weak handle counts as another handle. The registry is locked, so that no thread can find the arena
-        // meanwhile.
+        // The registry's weak handle is dropped here, because `Arc::get_mut` would count it as another handle. The lock
+        // keeps other threads from finding the arena meanwhile.
         let weak = registry.remove(&self.0.id);
         let others = Arc::strong_count(&self.0) - 1;
         let id = self.0.id;

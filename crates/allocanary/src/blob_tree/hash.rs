@@ -5,7 +5,6 @@ use std::str::FromStr;
 
 use sha2::{Digest, Sha512};
 
-/// Bytes of a hash.
 pub(super) const HASH_BYTES: usize = 20;
 
 /// The first 20 bytes of the SHA-512 of a node's message. As text it has 32 digits of base 32, most significant first,

@@ -39,7 +39,6 @@ impl Purse {
         self.at = now;
     }
 
-    /// Pays `nanos` nanoseconds.
     pub(super) fn pay(&mut self, nanos: u64) {
         self.has = self.has.saturating_sub(i64::try_from(nanos).unwrap_or(i64::MAX)).max(MOST_OWED);
     }

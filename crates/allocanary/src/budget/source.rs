@@ -67,7 +67,7 @@ impl Room {
 pub(super) fn read(source: LimitSource, room: &mut Room, more: u64, with_faults: bool) -> Option<BudgetUsage> {
     let began = monotonic_nanos();
     let (limit, used) = match source {
-        // Each process has such pages. A count of 0 means that the file could not be read.
+        // Each process has anonymous pages, so a count of 0 means that the file could not be read.
         LimitSource::Bytes(limit) => (Some(limit), Some(anonymous_pages() * page_bytes()).filter(|bytes| *bytes > 0)?),
         LimitSource::Container => match in_container(room, "/proc/self/cgroup", MOUNT)? {
             Some((limit, used)) => (Some(limit), used),

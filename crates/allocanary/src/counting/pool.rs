@@ -106,8 +106,8 @@ fn existing(number: u64) -> Option<Mine> {
         (0, at) => Some(&CHUNK[at]),
         (chunk, at) => {
             let start = FURTHER.get(chunk - 1)?.load(Acquire);
-            // SAFETY: a chunk that is there has a place for each of its numbers, was zero bytes, which are a tally, when
-            // it was mapped, and stays mapped.
+            // SAFETY: a mapped chunk has a place for each of its numbers. It began as zero bytes, which are a valid
+            // tally, and it stays mapped.
             if start.is_null() { None } else { Some(unsafe { &*start.add(at) }) }
         }
     }

@@ -126,7 +126,7 @@ impl Tally {
         room >= 0 || self.rises(room)
     }
 
-    /// Sets a new peak, higher than the last by the negative `room`.
+    /// Sets a new peak: the last one minus `room`, which is negative.
     #[inline(never)]
     fn rises(&self, room: i64) -> bool {
         if room < NOBODYS / 2 {
@@ -159,7 +159,7 @@ impl Tally {
         (self.peak.load(Relaxed) as i64, self.room.load(Relaxed) as i64)
     }
 
-    /// As [`peak_and_room`](Self::peak_and_room), but waits for the end of a turn. The wait is limited: the child of a
+    /// Like [`peak_and_room`](Self::peak_and_room), but waits for the end of a turn. The wait is limited: the child of a
     /// fork has tallies of threads that do not exist there, and a signal handler may have interrupted its own thread's
     /// turn. In these cases the two words are taken as they are.
     fn settled(&self) -> (i64, i64) {

@@ -30,7 +30,7 @@ impl<A: GlobalAlloc> Leaks<A> {
     ///
     /// # Safety
     ///
-    /// As for [`GlobalAlloc::realloc`].
+    /// The same as for [`GlobalAlloc::realloc`].
     #[cold]
     #[inline(never)]
     unsafe fn realloc_recorded(&self, block: *mut u8, layout: Layout, size: usize, may_have: bool) -> *mut u8 {

@@ -20,7 +20,7 @@ pub struct Frame {
     pub line: Option<u32>,
 }
 
-/// The code addresses of the calling thread's stack, innermost first. 0 follows the last.
+/// The code addresses of the calling thread's stack, innermost first. After the last one comes 0.
 ///
 /// It does not take the lock of `backtrace::trace`, which unwinding on Linux does not need. A lock that one thread holds while another
 /// forks would stay locked in the child.

@@ -43,7 +43,7 @@ pub struct Record {
     pub drawn: u64,
     /// When it was allocated, by the monotonic clock, in nanoseconds.
     pub born: u64,
-    /// The code addresses of the stack, innermost first. 0 follows the last.
+    /// The code addresses of the stack, innermost first. After the last one comes 0.
     pub frames: [usize; DEPTH],
 }
 
@@ -235,7 +235,7 @@ impl Table {
     }
 
     fn header(&self) -> &Header {
-        // SAFETY: then the header, which `new` wrote, and of which only atomics change.
+        // SAFETY: the header is after the filter. `new` wrote it, and only its atomics change.
         unsafe { self.memory.add(HEADER).cast().as_ref() }
     }
 
@@ -244,7 +244,7 @@ impl Table {
 
     /// How many recorded blocks have the address's home.
     fn homed(&self, address: usize) -> &AtomicU8 {
-        // SAFETY: after the header are as many bytes as places, and a home is the number of one.
+        // SAFETY: after the header is a byte for each place, and a home is the number of a place.
         unsafe { self.memory.add(HOMED + self.home(address)).cast().as_ref() }
     }
 
@@ -252,7 +252,7 @@ impl Table {
     fn place(&self, at: usize) -> &Place {
         debug_assert!(at < self.places());
         let start = HOMED + self.places();
-        // SAFETY: then the places; all lengths before are multiples of 8.
+        // SAFETY: the places are after these bytes, and aligned, because all lengths before are multiples of 8.
         unsafe { self.memory.add(start).cast::<Place>().add(at).as_ref() }
     }
 
@@ -260,14 +260,14 @@ impl Table {
     fn stored(&self, number: u64) -> Option<&Stored> {
         let start = HOMED + self.places() * (1 + size_of::<Place>());
         let at = (number as usize).checked_sub(1).filter(|at| *at < self.header().capacity)?;
-        // SAFETY: then the records, `capacity` of them.
+        // SAFETY: after the places are `capacity` records, and `at` is below that.
         Some(unsafe { self.memory.add(start).cast::<Stored>().add(at).as_ref() })
     }
 }
 
 impl Drop for Table {
     fn drop(&mut self) {
-        // SAFETY: mapped by `new` with that length; the last value of it goes.
+        // SAFETY: `new` mapped the memory with this length, and this is the last value made from it.
         unsafe { sys::unmap(self.memory, length(self.header().capacity)) };
     }
 }

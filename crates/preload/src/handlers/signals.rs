@@ -71,7 +71,6 @@ pub fn all_restart() -> bool {
     })
 }
 
-/// The process's action for a signal.
 pub(crate) fn action(signal: i32) -> Action {
     let mut action = Action::default();
     // SAFETY: the kernel writes one action; its mask has 8 bytes.

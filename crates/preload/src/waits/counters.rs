@@ -33,7 +33,7 @@ reals! {
 ///
 /// # Safety
 ///
-/// As C's: the arguments are what the call asks for.
+/// C's contract: the arguments are what the call asks for.
 #[inline]
 pub unsafe fn syscall(number: c_long, arguments: [usize; 6]) -> c_long {
     // SAFETY: the caller's promise.
@@ -106,7 +106,7 @@ fn base_now(command: c_int, clock: clockid_t) -> Nanos {
 ///
 /// # Safety
 ///
-/// As C's.
+/// C's contract.
 pub unsafe fn sem_wait(semaphore: *mut sem_t) -> c_int {
     let Some(real) = REAL.sem_wait() else { return missing() };
     // SAFETY: the caller's promise.
@@ -117,7 +117,7 @@ pub unsafe fn sem_wait(semaphore: *mut sem_t) -> c_int {
 ///
 /// # Safety
 ///
-/// As C's.
+/// C's contract.
 pub unsafe fn sem_timedwait(semaphore: *mut sem_t, end: *const timespec) -> c_int {
     let Some(real) = REAL.sem_timedwait() else { return missing() };
     // SAFETY: the caller's promise.
@@ -131,7 +131,7 @@ pub unsafe fn sem_timedwait(semaphore: *mut sem_t, end: *const timespec) -> c_in
 ///
 /// # Safety
 ///
-/// As C's.
+/// C's contract.
 pub unsafe fn sem_clockwait(semaphore: *mut sem_t, clock: clockid_t, end: *const timespec) -> c_int {
     let Some(real) = REAL.sem_clockwait() else { return missing() };
     // SAFETY: the caller's promise.

@@ -45,7 +45,7 @@ fn second_mask(given: *const sigset_t, before: Mask) -> sigset_t {
 ///
 /// # Safety
 ///
-/// As C's.
+/// C's contract.
 pub unsafe fn epoll_wait(file: c_int, events: *mut epoll_event, most: c_int, timeout: c_int) -> c_int {
     let Some(real) = REAL.epoll_wait() else { return missing() };
     let Some(first) = first_of(nanos_of_millis(timeout)) else {
@@ -70,7 +70,7 @@ pub unsafe fn epoll_wait(file: c_int, events: *mut epoll_event, most: c_int, tim
 ///
 /// # Safety
 ///
-/// As C's.
+/// C's contract.
 pub unsafe fn epoll_pwait(
     file: c_int,
     events: *mut epoll_event,
@@ -103,7 +103,7 @@ pub unsafe fn epoll_pwait(
 ///
 /// # Safety
 ///
-/// As C's.
+/// C's contract.
 pub unsafe fn poll(files: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int {
     let Some(real) = REAL.poll() else { return missing() };
     let Some(first) = first_of(nanos_of_millis(timeout)) else {
@@ -128,7 +128,7 @@ pub unsafe fn poll(files: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int {
 ///
 /// # Safety
 ///
-/// As C's.
+/// C's contract.
 pub unsafe fn ppoll(files: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t) -> c_int {
     let Some(real) = REAL.ppoll() else { return missing() };
     // SAFETY: null, or a whole structure.
@@ -189,7 +189,6 @@ impl Sets {
         Sets { places, words: count.clamp(0, MOST_FILES).cast_unsigned().div_ceil(64) as usize }
     }
 
-    /// The sets' contents.
     fn copy(self) -> Contents {
         let mut contents = [[0; MOST_WORDS]; 3];
         for (place, content) in self.places.into_iter().zip(&mut contents).filter(|(place, _)| !place.is_null()) {
@@ -215,7 +214,7 @@ impl Sets {
 ///
 /// # Safety
 ///
-/// As C's.
+/// C's contract.
 pub unsafe fn select(
     count: c_int,
     read: *mut fd_set,
@@ -265,7 +264,7 @@ pub unsafe fn select(
 ///
 /// # Safety
 ///
-/// As C's.
+/// C's contract.
 pub unsafe fn pselect(
     count: c_int,
     read: *mut fd_set,
@@ -304,7 +303,7 @@ pub unsafe fn pselect(
 ///
 /// # Safety
 ///
-/// As C's.
+/// C's contract.
 pub unsafe fn accept(file: c_int, address: *mut libc::sockaddr, length: *mut libc::socklen_t) -> c_int {
     let Some(real) = REAL.accept() else { return missing() };
     before(None);
@@ -316,7 +315,7 @@ pub unsafe fn accept(file: c_int, address: *mut libc::sockaddr, length: *mut lib
 ///
 /// # Safety
 ///
-/// As C's.
+/// C's contract.
 pub unsafe fn accept4(file: c_int, address: *mut libc::sockaddr, length: *mut libc::socklen_t, flags: c_int) -> c_int {
     let Some(real) = REAL.accept4() else { return missing() };
     before(None);

@@ -26,7 +26,7 @@ reals! {
 ///
 /// # Safety
 ///
-/// As C's.
+/// C's contract.
 #[inline]
 pub unsafe fn wait(condition: *mut c_void, mutex: *mut c_void, gives_back: bool) -> c_int {
     let Some(real) = REAL.wait() else { return libc::ENOSYS };
@@ -41,7 +41,7 @@ pub unsafe fn wait(condition: *mut c_void, mutex: *mut c_void, gives_back: bool)
 ///
 /// # Safety
 ///
-/// As C's.
+/// C's contract.
 #[inline]
 pub unsafe fn timedwait(
     condition: *mut c_void,
@@ -67,7 +67,7 @@ pub unsafe fn timedwait(
 ///
 /// # Safety
 ///
-/// As C's.
+/// C's contract.
 #[inline]
 pub unsafe fn clockwait(condition: *mut c_void, mutex: *mut c_void, clock: clockid_t, end: *const timespec) -> c_int {
     let Some(real) = REAL.clockwait() else { return libc::ENOSYS };

@@ -22,7 +22,7 @@ reals! {
 ///
 /// # Safety
 ///
-/// As C's.
+/// C's contract.
 pub unsafe fn nanosleep(wanted: *const timespec, left: *mut timespec) -> c_int {
     let Some(real) = REAL.nanosleep() else { return missing() };
     // SAFETY: null, or a whole structure.
@@ -49,7 +49,7 @@ pub unsafe fn nanosleep(wanted: *const timespec, left: *mut timespec) -> c_int {
 ///
 /// # Safety
 ///
-/// As C's.
+/// C's contract.
 pub unsafe fn usleep(micros: c_uint) -> c_int {
     // SAFETY: a whole structure, and nobody wants to know what is left.
     unsafe { nanosleep(&timespec(Nanos::from(micros) * 1000), std::ptr::null_mut()) }
@@ -59,7 +59,7 @@ pub unsafe fn usleep(micros: c_uint) -> c_int {
 ///
 /// # Safety
 ///
-/// As C's.
+/// C's contract.
 pub unsafe fn sleep(seconds: c_uint) -> c_uint {
     let wanted = timespec { tv_sec: libc::time_t::from(seconds), tv_nsec: 0 };
     let (errno, mut left) = (raw::errno(), wanted);
@@ -75,7 +75,7 @@ pub unsafe fn sleep(seconds: c_uint) -> c_uint {
 ///
 /// # Safety
 ///
-/// As C's.
+/// C's contract.
 pub unsafe fn clock_nanosleep(clock: clockid_t, flags: c_int, wanted: *const timespec, left: *mut timespec) -> c_int {
     let Some(real) = REAL.clock_nanosleep() else { return libc::ENOSYS };
     // SAFETY: null, or a whole structure.

@@ -86,8 +86,8 @@ fn give_back(every: Duration, blocked: Mask) {
 
 /// Does work during which the thread is not cancelled. A thread with `PTHREAD_CANCEL_ASYNCHRONOUS` may be cancelled at any
 /// instruction, and would leave the allocator's locks locked. The C library's signal for this cannot be blocked. A cancellation that
-/// came during the work happens at the end, in the function that sets the cancel type. The function that sets the state must not carry
-/// it out: in glibc 2.36 it forgets that the thread's result must be `PTHREAD_CANCELED`.
+/// came during the work happens at the end, in the function that sets the cancel type. The function that sets the state must not cancel
+/// the thread: in glibc 2.36 it forgets that the thread's result must be `PTHREAD_CANCELED`.
 fn not_cancelled(work: impl FnOnce()) {
     unsafe extern "C" {
         fn pthread_setcancelstate(state: libc::c_int, before: *mut libc::c_int) -> libc::c_int;

@@ -22,7 +22,7 @@ pub fn coarse() -> Nanos {
     now(libc::CLOCK_MONOTONIC_COARSE)
 }
 
-/// C's time; `None` if it is one that the kernel refuses.
+/// Converts C's time; `None` if the kernel would refuse it.
 pub fn nanos_of(time: &libc::timespec) -> Option<Nanos> {
     let (seconds, rest) = (Nanos::try_from(time.tv_sec).ok()?, Nanos::try_from(time.tv_nsec).ok()?);
     (rest < SECOND).then(|| seconds.saturating_mul(SECOND).saturating_add(rest))
@@ -32,12 +32,12 @@ pub fn timespec(nanos: Nanos) -> libc::timespec {
     libc::timespec { tv_sec: (nanos / SECOND) as _, tv_nsec: (nanos % SECOND) as _ }
 }
 
-/// From poll's milliseconds; a negative number means no end.
+/// Converts poll's milliseconds; a negative number means no end.
 pub fn nanos_of_millis(millis: i32) -> Option<Nanos> {
     Nanos::try_from(millis).ok().map(|millis| millis * 1_000_000)
 }
 
-/// Whole milliseconds, rounded up: a wait must not end too early.
+/// Converts to whole milliseconds, rounded up, because a wait must not end too early.
 pub fn millis(nanos: Option<Nanos>) -> i32 {
     nanos.map_or(-1, |nanos| i32::try_from(nanos.div_ceil(1_000_000)).unwrap_or(i32::MAX))
 }

@@ -48,7 +48,7 @@ pub struct GotWord<'a> {
 /// A module.
 #[derive(Clone, Copy)]
 pub struct PatchedModule<'a> {
-    /// The difference between an address in the process and the same address in the module's file.
+    /// An address in the process minus the address of the same byte in the module's file.
     pub bias: usize,
     headers: &'a [libc::Elf64_Phdr],
     symbols: usize,

@@ -176,7 +176,7 @@ impl GotSlots {
     ///
     /// # Safety
     ///
-    /// As for [`change`](Self::change).
+    /// The same as for [`change`](Self::change).
     pub unsafe fn put_back(&self) -> Result<PutBack, i32> {
         let (mut back, mut error) = (PutBack::default(), 0);
         let count = self.count.load(SeqCst);

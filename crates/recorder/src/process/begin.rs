@@ -59,7 +59,7 @@ fn begin_file(read: fn(&mut Config) -> bool) -> Option<&'static Process> {
     if page.is_null() {
         let new: *mut Process = map_wiped(size_of::<Process>().next_multiple_of(4096)).cast();
         if new.is_null() {
-            config::turn_off(); // the kernel does not support it, or there is no memory
+            config::turn_off(); // the kernel cannot wipe pages at a fork, or there is no memory
             return None;
         }
         page = match PROCESS.compare_exchange(null_mut(), new, SeqCst, SeqCst) {

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed, Ordering::SeqCs
 /// A queue; all zeros is a queue without memory.
 #[repr(C)]
 pub(super) struct Queue {
-    /// The lower half of a slot is a number. The upper half is the mark of its ticket, with 1 as the highest bit. The
-    /// number is valid once the mark is there.
+    /// Each added number gets a ticket: 0, 1, 2 and so on. The lower half of a slot is a number, and the upper half is
+    /// its ticket plus 1 ([`mark`]). The number is valid once its ticket is there.
     slots: AtomicPtr<AtomicU64>,
     length: AtomicU64,
     /// The ticket of the first number, and the ticket of the next number that is added.

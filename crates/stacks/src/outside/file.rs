@@ -25,7 +25,6 @@ struct Part {
     bytes: u64,
 }
 
-/// The tables.
 pub(super) struct Tables {
     /// The part of the file with the tables.
     bytes: Vec<u8>,
@@ -48,7 +47,7 @@ impl Tables {
         let mut mapped = loads().filter(has_it);
         // If both segments in a page have code, nothing shows which of them is mapped.
         let (mapped, None) = (mapped.next()?, mapped.next()) else { return None };
-        // The difference between an address of the process and that of the file.
+        // An address in the process minus the address of the same byte in the file.
         let bias = code.from.wrapping_sub(mapped.address).wrapping_sub(code.offset).wrapping_add(mapped.offset);
         let header = parts.iter().find(|part| part.kind == EH_FRAME)?;
         let with = loads().find(|part| header.address.wrapping_sub(part.address) < part.bytes)?;

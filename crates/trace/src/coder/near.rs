@@ -86,7 +86,7 @@ impl Coder {
     ///
     /// # Safety
     ///
-    /// As [`put_near_malloc`](Self::put_near_malloc).
+    /// The same as for [`put_near_malloc`](Self::put_near_malloc).
     #[inline(always)]
     pub unsafe fn put_near_free(&mut self, at: *mut u8, address: u64) -> Option<*mut u8> {
         let entry = self.recent(address)?;
@@ -102,7 +102,7 @@ impl Coder {
     ///
     /// # Safety
     ///
-    /// As [`put_near_malloc`](Self::put_near_malloc).
+    /// The same as for [`put_near_malloc`](Self::put_near_malloc).
     #[inline(always)]
     pub unsafe fn put_near_free_stamped(&mut self, at: *mut u8, address: u64, ticks: u64) -> Option<*mut u8> {
         let units = address >> 3;

@@ -37,7 +37,7 @@ pub(super) struct Block {
 struct Growing {
     lane: Lane,
     pending: Vec<Op>,
-    /// The epoch that its last `EPOCH` operation begins.
+    /// The epoch that the lane's last `EPOCH` operation begins.
     epoch: Option<u32>,
 }
 

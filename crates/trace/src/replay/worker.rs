@@ -274,7 +274,7 @@ unsafe fn free<A: GlobalAlloc>(shared: &Shared<A>, block: *mut u8, layout: Layou
 ///
 /// # Safety
 ///
-/// As [`free`]; the new layout has the same alignment.
+/// The same as for [`free`], and the new layout has the same alignment.
 unsafe fn moved<A: GlobalAlloc>(
     shared: &Shared<A>,
     pool: &Pool<'_>,

@@ -292,7 +292,6 @@ impl Allocator for Jemalloc {
     }
 }
 
-/// The error of a mallctl that refused `what`.
 #[inline]
 fn refused(what: &'static str) -> impl Fn(tikv_jemalloc_ctl::Error) -> error::Error {
     move |error| error::Error::Refused { allocator: NAME, what, why: error.to_string() }
@@ -314,7 +313,7 @@ fn for_each_arena(each: impl FnMut(usize)) -> Option<()> {
     for_each_known_arena(each)
 }
 
-/// As [`for_each_arena`], but without a new epoch, for a caller that has just begun one.
+/// Like [`for_each_arena`], but without a new epoch, for a caller that has just begun one.
 #[inline]
 fn for_each_known_arena(mut each: impl FnMut(usize)) -> Option<()> {
     // SAFETY: `arenas.narenas` is an `unsigned`.

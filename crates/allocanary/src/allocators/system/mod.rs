@@ -59,7 +59,7 @@ impl Allocator for System {
         ENVIRONMENT
     }
 
-    /// Including the block's header, in glibc and in musl.
+    /// The bytes include the block's header, in glibc and in musl.
     #[inline]
     fn small_block(&self) -> usize {
         32
