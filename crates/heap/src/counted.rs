@@ -1,5 +1,5 @@
-//! Counts the bytes of each mapping. In: the states of its pages, and the text of `/proc/PID/smaps` if exact shares are
-//! requested. Out: the counts of each mapping, in the order of the addresses.
+//! Counts the bytes of each mapping, from the states of its pages. If exact shares are requested, they come from the text of
+//! `/proc/PID/smaps`. The counts are in the order of the addresses.
 
 use crate::{PageState, PageStates};
 use allocanary_sys::proc::maps::MapsEntry;
@@ -18,8 +18,7 @@ pub struct MappingCount {
     pub huge: u64,
     /// Bytes in swap.
     pub swapped: u64,
-    /// The share of the resident bytes: of a page that N processes have, each process has one part in N. `None` if it
-    /// was not read.
+    /// The process's share of the resident bytes: a page that N processes have counts as one Nth for each. `None` if it was not read.
     pub share: Option<u64>,
     /// Bytes that were given back lazily, and are resident until the kernel needs them. `None` if they were not read.
     pub lazy: Option<u64>,
@@ -43,8 +42,8 @@ pub fn counted(mappings: &[Mapping], pages: &PageStates) -> Vec<MappingCount> {
     mappings.iter().map(count).collect()
 }
 
-/// Adds the shares and the lazily freed bytes. The kernel counted them at another moment, in mappings that may differ
-/// from these.
+/// Adds the shares and the lazily freed bytes of `exact`, in proportion to the resident bytes. The kernel counted `exact` at another
+/// moment, and its mappings may differ.
 pub(crate) fn add_shares(counted: &mut [MappingCount], exact: &[MappingCount]) {
     for one in counted {
         let Mapping { from, to, .. } = one.mapping;

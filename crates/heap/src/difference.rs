@@ -1,5 +1,4 @@
-//! The changes between two readings. In: an earlier and a later reading. Out: the rows that changed, and whether the
-//! growth is live or kept.
+//! Compares an earlier and a later reading: which rows changed, and whether the growth is live blocks or overhead.
 
 use allocanary_text::parts::OVERHEAD;
 use allocanary_text::units::Bytes;
@@ -7,7 +6,7 @@ use allocanary_text::units::Bytes;
 use crate::rows::rows;
 use crate::{Part, Reading};
 
-/// A count before and after.
+/// A number of bytes before and after.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CountChange {
     /// The name of the row, the arena or the sum.
@@ -19,7 +18,7 @@ pub struct CountChange {
 }
 
 impl CountChange {
-    /// By how many bytes it grew.
+    /// The growth in bytes, negative if it shrank.
     pub fn by(&self) -> i64 {
         self.after as i64 - self.before as i64
     }
@@ -34,13 +33,13 @@ pub struct Difference {
     pub rows: Vec<CountChange>,
     /// All arenas of both readings. The arena that grew most is first.
     pub arenas: Vec<CountChange>,
-    /// By how many bytes live blocks grew.
+    /// The growth of live blocks, in bytes.
     pub live: i64,
-    /// By how many bytes the memory grew that allocators have beyond live blocks.
+    /// The growth of the memory that allocators have beyond live blocks, in bytes.
     pub overhead: i64,
-    /// By how many bytes all other memory grew.
+    /// The growth of all other memory, in bytes.
     pub rest: i64,
-    /// Whether both readings are of one process, which runs the same program.
+    /// Whether both readings are of the same process, running the same program.
     pub is_same: bool,
 }
 

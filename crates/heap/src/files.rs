@@ -1,5 +1,5 @@
-//! Facts about mapped files. In: a file. Out: a fact. Many processes map the same libraries, and a fact about a file is
-//! the same in each of them. So it is read only once.
+//! Reads facts about mapped files, and keeps them. Many processes map the same libraries, and a fact about a file is the same in each of
+//! them. So it is read only once.
 //!
 //! A fact comes from the file itself and never from a process that maps it: the memory of one process must not
 //! influence how another one is read.
@@ -11,11 +11,11 @@ use allocanary_process::{Opened, Stamp};
 
 use crate::Fact;
 
-/// Facts about files. `None` is also a fact: the file does not have it.
+/// Facts about files. `None` is also a fact: the file does not contain it.
 #[derive(Debug, Default)]
 struct Files(Mutex<BTreeMap<(Stamp, Fact), Option<u64>>>);
 
-/// The most facts that are kept. A host maps some hundreds of files. When there are this many facts, all are forgotten.
+/// The most facts that are kept. A host maps a few hundred files. At this number all facts are forgotten.
 const MOST: usize = 4096;
 
 impl Files {
@@ -23,7 +23,7 @@ impl Files {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The fact. If it is not known yet, it is read from the file.
+    /// The fact. It is read from the file if this is the first time.
     fn fact(&self, opened: &Opened, fact: Fact) -> Option<u64> {
         let key = (opened.stamp, fact);
         if let Some(known) = self.known().get(&key) {

@@ -1,12 +1,12 @@
-//! Limits how fast a process's page tables are read. The kernel locks the process's address space while it reads them.
-//! If the process maps memory at this time, it has to wait.
+//! Limits how fast a process's page tables are read. The kernel locks the process's address space while it reads them. If the process maps
+//! memory at this time, the process has to wait.
 
 use std::io;
 use std::time::{Duration, Instant};
 
-/// How many bytes of memory are examined in one call. For 4 MiB the lock is held for some 60 us.
+/// The bytes of memory that one call examines. For 4 MiB the kernel holds the lock for some 60 us.
 pub(crate) const PIECE: u64 = 4 << 20;
-/// After this time of work there is a pause, which lasts at least `PAUSE`.
+/// After this time of work, reading pauses for at least `PAUSE`.
 const WORK: Duration = Duration::from_micros(50);
 const PAUSE: Duration = Duration::from_micros(50);
 
@@ -18,12 +18,12 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Begins the work. Nothing is read after the time `until`.
+    /// Begins the work. At the time `until` it ends.
     pub fn until(until: Option<Instant>) -> Pace {
         Pace { until, began: Instant::now() }
     }
 
-    /// Call it before each piece: makes a pause if one is due. The error means that the time is over.
+    /// Pauses if a pause is due. To be called before each piece. The error means that the time is over.
     pub fn next(&mut self) -> io::Result<()> {
         if self.began.elapsed() >= WORK {
             std::thread::sleep(PAUSE);

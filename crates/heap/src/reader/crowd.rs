@@ -1,4 +1,4 @@
-//! Reads many processes, several at a time. In: their process IDs. Out: each reading as soon as it is made.
+//! Reads many processes, several at a time, and passes on each reading as soon as it is made.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::sync_channel;
@@ -7,10 +7,10 @@ use std::time::Duration;
 use super::{Cost, ReadRequest, Reader, ReadingSource, user_of};
 use crate::{ProcessTrouble, Reading, Shares};
 
-/// The way in which the processes are read.
+/// Limits and options for reading many processes.
 #[derive(Clone, Copy, Debug)]
 pub struct Crowd {
-    /// How many are read at one time.
+    /// The number of processes that are read at the same time.
     pub workers: usize,
     /// The memory of all children together, in bytes.
     pub memory: u64,
@@ -28,22 +28,22 @@ pub fn workers() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from).min(4)
 }
 
-/// With less memory than this, a child has little left in addition to its own program.
+/// The least memory of a child, in bytes. With less, little would remain besides the child's own program.
 pub const LEAST: u64 = 64 << 20;
 
 impl Crowd {
-    /// Reads all processes. Calls `tell` with each reading as soon as it is made, in no order. After the first error of
-    /// `tell`, no more are read.
+    /// Reads all processes. Calls `tell` with each reading as soon as it is made, in no particular order. After the first error of `tell`,
+    /// no more processes are read.
     ///
-    /// Each worker has an equal part of the memory. If this is not enough for a process, the process is read at the
-    /// end, alone, with the whole memory.
+    /// Each worker has an equal part of the memory. A process for which this is not enough is read at the end, alone, with the whole
+    /// memory.
     pub fn read<E>(
         &self,
         pids: &[u32],
         mut tell: impl FnMut(u32, Result<Reading, ProcessTrouble>) -> Result<(), E>,
     ) -> Result<(), E> {
         let most = (self.memory / LEAST).max(1) as usize;
-        // A reader reads the processes of one user: those of one user come after each other.
+        // A reader needs a new child for each change of user. So the processes of a user come one after the other.
         let mut pids = pids.to_vec();
         pids.sort_by_cached_key(|pid| user_of(*pid));
         let pids = &pids[..];
@@ -74,7 +74,7 @@ impl Crowd {
             while let Some(pid) = pids.get(next.fetch_add(1, Ordering::Relaxed)) {
                 let of = ReadingSource::Process { pid: *pid, stopped: false, shares: self.shares };
                 let read = reader.read(&ReadRequest { of, time: self.time, map: self.map });
-                // After an error nothing receives any more.
+                // After an error there is no receiver.
                 if sender.send((*pid, read)).is_err() {
                     break;
                 }

@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 use super::{Cost, RequestSubject};
 use crate::{ProcessTrouble, Reading, Shares};
 
-/// What is to be read, and the time limit.
+/// A request: what is to be read, and the time limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadRequest {
     /// What is to be read.
     pub of: ReadingSource,
-    /// The time for it. Parts that are not read by then are not divided.
+    /// The time limit. Parts of the memory that are not read by then are not analysed.
     pub time: Duration,
     /// Whether the reading has the map of the memory.
     pub map: bool,
@@ -22,9 +22,9 @@ pub struct ReadRequest {
 /// The object of a reading.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ReadingSource {
-    /// A process, by its number.
+    /// A process.
     Process {
-        /// The number.
+        /// Its process ID.
         pid: u32,
         /// Whether the process is stopped during the reading.
         stopped: bool,
@@ -33,7 +33,7 @@ pub enum ReadingSource {
     },
     /// A core file.
     Core(PathBuf),
-    /// A request that only the program itself understands, and what it is about.
+    /// A request of another kind, which only the program itself understands, and what it is about.
     Other(String, RequestSubject),
 }
 
@@ -73,15 +73,15 @@ impl ReadRequest {
 pub enum ReaderReply {
     /// The reading, if it could be made.
     Reading(Box<Reading>),
-    /// Why it could not be read.
+    /// Why there is no reading.
     Trouble(WireError),
-    /// There was not enough memory for it.
+    /// The child's memory was not enough.
     Memory,
     /// The answer to a request that only the program itself understands.
     Other(String),
 }
 
-/// A [`ProcessTrouble`] on its way to the parent. The kinds that callers distinguish are kept; of all others, the text.
+/// A [`ProcessTrouble`] on its way to the parent. Kinds that callers distinguish are kept. All others become a text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WireError {
     /// [`ProcessTrouble::Gone`].

@@ -1,4 +1,4 @@
-//! What was done in a process: which thread made which calls, and their results.
+//! The result of giving back memory in a process: which thread made which calls, and what they returned.
 
 use std::fmt;
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub struct GiveBackResult {
 /// A call that was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallDone {
-    /// The call as a person writes it.
+    /// The call as in source code.
     pub name: String,
     /// The system's error number, or 0.
     pub error: i32,

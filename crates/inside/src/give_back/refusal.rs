@@ -1,4 +1,4 @@
-//! The reasons why no thread of a process makes a call for us. Each says what else would help.
+//! The reasons why no thread of a process makes a call for us. Each message says what else would help.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ pub enum Refusal {
         /// How many files were searched, in words.
         looked: String,
     },
-    /// Two libraries have the allocator's function, and it is not known which one has the heap.
+    /// Two or more libraries contain the allocator's function, and it is unclear which one has the heap.
     #[error(
         "process {pid}: `{function}` is in {files}, and it is not known which of them has the heap. Have the program make the call itself"
     )]

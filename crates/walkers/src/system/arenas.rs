@@ -1,9 +1,9 @@
-//! Finds the arenas. In: the writable data of the program and its libraries. Out: the main arena, and the ring of
-//! arenas that begins and ends there. The empty bins of the main arena prove it. Symbols are not needed.
+//! Finds the main arena in the writable data of the program and its libraries, and the ring of arenas that begins and ends there. The empty
+//! bins of the main arena prove that it is one. Symbols are not needed.
 
 use crate::{Mapping, Memory, Window};
 
-/// Bins of an arena.
+/// The number of bins of an arena.
 pub(super) const BINS: u64 = 127;
 /// The distance from the bins to the link to the next arena.
 pub(super) const NEXT: u64 = 2048;
@@ -11,13 +11,13 @@ pub(super) const NEXT: u64 = 2048;
 const STARTS: [u64; 2] = [112, 24];
 /// The heaps of thread arenas begin at multiples of this, whatever the size of huge pages.
 pub(super) const HEAPS: u64 = 2 << 20;
-/// The known lengths of the header of a heap. The first heap of a thread arena has the arena after this header.
+/// The known lengths of a heap's header. In the first heap of a thread arena, the arena's structure is after this header.
 pub(super) const HEADERS: [u64; 2] = [0x20, 0x30];
-/// How often the end of an arena is read until its two values belong together.
+/// How many times the end of an arena is read at most, until its two values belong together.
 const TOPS: usize = 100;
-/// How many bins may look wrong, because the process changes them while they are read.
+/// The number of bins that may look wrong, because the process changes them during the read.
 const MOVING: usize = 4;
-/// The most arenas of a ring: as many as glibc makes by default on 1024 cores. A longer chain of links is not followed.
+/// The most arenas of a ring: glibc makes so many by default on 1024 cores. A longer chain of links is not followed.
 pub(super) const MOST: usize = 8 << 10;
 
 /// The arenas of a C library.
@@ -38,7 +38,7 @@ pub(super) struct Arena {
     pub at: u64,
     /// The free block at the end of its memory.
     pub top: u64,
-    /// Threads that allocate from it.
+    /// The number of threads that allocate from it.
     pub threads: u64,
     /// Bytes that it has from the kernel, by its own count.
     pub system: u64,
@@ -55,8 +55,8 @@ impl Arena {
     }
 }
 
-/// The begin and the end of the free block at the end of an arena. The arena changes this block with each block that it
-/// takes from there. So both values are read again until they belong together.
+/// The begin and the end of the free block at the end of an arena. Each allocation from this block changes it, so both values are read
+/// again until they belong together.
 pub(super) fn end_now(memory: &dyn Memory, at: u64, bins: u64) -> Option<(u64, u64)> {
     let top = || memory.word(at.checked_add(bins - 16)?);
     let mut before = top()?;
@@ -71,8 +71,9 @@ pub(super) fn end_now(memory: &dyn Memory, at: u64, bins: u64) -> Option<(u64, u
     None
 }
 
-/// Finds the arenas of every C library in the process. There is more than one if a library was loaded into another name space. First are
-/// those whose memory is in one piece, since only the program's own malloc has the data segment, then those with the most memory.
+/// Finds the arenas of every C library in the process. There is more than one if a library was loaded into another name space. Libraries
+/// whose main arena is in one piece come first, since only the program's own malloc has the data segment. Among these, the one with the
+/// most memory comes first.
 pub(super) fn find(memory: &dyn Memory) -> Vec<Arenas> {
     let has_data = |one: &&Mapping| one.readable && one.writable && !one.shared && one.inode != 0;
     let mut found = Vec::new();
@@ -106,8 +107,8 @@ fn find_in(memory: &dyn Memory, data: &Mapping, from: u64, to: u64, found: &mut 
     }
 }
 
-/// The arenas, if `at` is an empty bin of the main arena. The number of this bin is not known. So each number is tried, and the right one
-/// is where the ring of arenas closes.
+/// The arenas, if `at` is an empty bin of the main arena. Which bin this is cannot be seen, so each number is tried. The number is right if
+/// the ring of arenas closes.
 fn arenas_by_empty_bin(memory: &dyn Memory, window: &mut Window, at: u64) -> Option<(u64, Vec<u64>)> {
     for bin in 0..BINS {
         let bins = at.checked_sub(16 * bin)?;
@@ -126,7 +127,7 @@ fn arenas_by_empty_bin(memory: &dyn Memory, window: &mut Window, at: u64) -> Opt
     None
 }
 
-/// Whether the 127 bins of an arena are here. Each bin must be empty, or its first or last block must point back to it.
+/// Whether the 127 bins of an arena are at `bins`. Each bin must be empty, or its first or last block must point back to it.
 fn has_bins(memory: &dyn Memory, window: &mut Window, bins: u64) -> bool {
     let (mut empty, mut wrong) = (0, 0);
     for bin in 0..BINS {

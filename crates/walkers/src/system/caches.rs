@@ -1,6 +1,5 @@
-//! The thread caches. In: the threads' pointers. Out: the blocks that the caches are in, and the blocks in their lists.
-//! In all threads, the variable that points to the cache is at the same distance below the thread pointer. The distance
-//! that most threads agree on is used.
+//! Finds the thread caches from the threads' pointers: the blocks that contain the caches, and the blocks in their lists. In all threads,
+//! the variable that points to the cache is at the same distance below the thread pointer. The distance that most threads agree on is used.
 
 use std::collections::BTreeMap;
 
@@ -9,20 +8,20 @@ use super::marks::Marks;
 use super::release::{Cache, Release};
 use crate::{Memory, Window};
 
-/// How many bytes below the thread pointer are searched for the variable: first few, then more. The program's own thread-local variables
-/// lie between the two.
+/// The numbers of bytes below the thread pointer that are searched for the variable, from the smallest on. The program's own thread-local
+/// variables lie between the two.
 const REACH: [u64; 4] = [4 << 10, 64 << 10, 1 << 20, 16 << 20];
 /// The number of threads that are examined to find the distance.
 const VOTERS: usize = 32;
 /// The largest block of a thread cache, if a parameter allows large blocks.
 const LARGEST: u64 = 8 << 20;
-/// How many lists may begin with a wrong block, because their thread is changing them.
+/// The number of lists that may begin with a wrong block, because their thread is changing them.
 const MOVING: usize = 2;
 
 /// The thread caches of a process.
 #[derive(Debug, Default)]
 pub(super) struct Caches {
-    /// The blocks that the caches themselves are in.
+    /// The blocks that contain the caches.
     pub own: Marks,
     /// The blocks in their lists.
     pub listed: Listed,

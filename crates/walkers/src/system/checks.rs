@@ -1,6 +1,6 @@
-//! Compares the allocator's own counts with what the walk found. The counts are read before and after the walk, because
-//! the process runs. The tolerance is the difference between these two readings, and a fiftieth of the bytes. Only what
-//! was walked counts as found: bytes that were passed over, for whatever reason, are missing.
+//! Compares the allocator's own counts with what the walk found. The process runs, so the counts are read before and after the walk. The
+//! tolerance is the difference between these two readings, plus a fiftieth of the bytes. Only bytes that were walked count as found. Bytes
+//! that were skipped for any reason count as missing.
 
 use super::arenas::Arena;
 use super::chunks::Extent;

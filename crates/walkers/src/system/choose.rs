@@ -1,23 +1,22 @@
-//! Chooses blocks with their own pages among the addresses that look like such blocks. In: candidates, and the
-//! allocator's own counts. Out: the candidates that agree with both counts. Other memory may look like a block's header
-//! at the begin of a page: the JVM has such words.
+//! Chooses the blocks with their own pages among the addresses that look like such blocks: a set that agrees with the allocator's own
+//! counts of blocks and bytes. Other memory may look like a block's header at the begin of a page: the JVM has such words.
 
 /// An address that may be a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Candidate {
     pub at: u64,
     pub bytes: u64,
-    /// Whether it touches an end of the memory that it lies in, itself or through neighbours. This is so for most
-    /// blocks: the kernel puts a new mapping next to another one.
+    /// Whether the block touches an end of the memory that it lies in, or a chain of neighbours does. This is so for most blocks: the
+    /// kernel puts a new mapping next to another one.
     pub anchored: bool,
 }
 
 /// The most steps of a search.
 const STEPS: u32 = 1 << 16;
-/// With more candidates than this, no search is made.
+/// The most candidates for a search.
 const MOST: usize = 2048;
 
-/// Finds the anchored ones among candidates of one range. The candidates are in the order of their addresses.
+/// Sets `anchored` for the candidates of one range. They are in the order of their addresses.
 pub(super) fn anchor(candidates: &mut [Candidate], from: u64, to: u64) {
     let mut end = from;
     for one in &mut *candidates {
@@ -35,9 +34,8 @@ pub(super) fn anchor(candidates: &mut [Candidate], from: u64, to: u64) {
     }
 }
 
-/// Returns the blocks (address and bytes) among candidates, which are in the order of their addresses. While the
-/// process runs, perhaps no choice agrees with both counts. Then candidates that are not anchored are removed, as long
-/// as the bytes come nearer to the count.
+/// Returns the blocks (address and bytes) among the candidates, which are in the order of their addresses. The process runs, so perhaps no
+/// choice agrees with both counts. Then candidates that are not anchored are removed, as long as this brings the bytes nearer to the count.
 pub(super) fn choose(candidates: &[Candidate], count: u64, bytes: u64) -> Vec<(u64, u64)> {
     if candidates.len() <= MOST {
         let add = |sum: &mut u64, one: &Candidate| {

@@ -1,6 +1,6 @@
-//! Walks the blocks of a piece of memory, from each to the next one. In: the bytes from a first block to an end. Out:
-//! what each block is, on the pages of a layout and in sums. The next block says whether a block is in use or free.
-//! Blocks in fast bins and thread caches are marked as in use, and are known from the lists.
+//! Walks the blocks of a piece of memory, from each to the next one. Puts them on a layout and adds up what they are. A flag in the next
+//! block says whether a block is in use or free. Blocks in fast bins and thread caches are marked as in use, so they are recognised from
+//! the lists.
 
 use super::links::Closure;
 use super::marks::Cursor;
@@ -12,11 +12,11 @@ use crate::{BlockKind, Layout, Memory, PAGE, Window};
 const PROOF: usize = 8;
 /// The most addresses that are tried after breaks, in one walk of a heap.
 const TRIES: u64 = 1 << 24;
-/// The bytes of the smallest block. The next constant is a fence, a header that ends a piece.
+/// The bytes of the smallest block, and of a fence, which is a header that ends a piece.
 const SMALLEST: u64 = 32;
 pub(super) const FENCE: u64 = 16;
-/// The bits of a header: the block before it is in use; the block has its own mapping; the block belongs to a thread
-/// arena.
+/// The bits of a header. From the first on they mean: the block before it is in use; the block has its own mapping; the block belongs to a
+/// thread arena.
 const BEFORE_IN_USE: u64 = 1;
 const MMAPPED: u64 = 2;
 const OF_THREAD: u64 = 4;
@@ -34,7 +34,7 @@ pub(super) struct Extent {
     pub arena: u32,
     /// The free block at its end, if it is the arena's last piece.
     pub top: Option<u64>,
-    /// Whether a trim makes the arena smaller at the end of this piece.
+    /// Whether a trim can shrink the arena at the end of this piece.
     pub shrinks: bool,
 }
 
@@ -59,7 +59,7 @@ pub(super) struct Sums {
     pub cached: u64,
     pub breaks: u64,
     pub skipped: u64,
-    /// The part of the skipped bytes that could not be read.
+    /// The skipped bytes that could not be read.
     pub unread: u64,
 }
 
@@ -172,7 +172,7 @@ impl<'a> Chunks<'a> {
         self.layout.block(at, size, kind);
     }
 
-    /// Where the walk continues if there is no block at an address.
+    /// The address at which the walk continues, if there is no block at `at`.
     fn behind(&mut self, at: u64, fenced: bool, extent: &Extent) -> u64 {
         self.trim.used();
         let left = extent.to - at;
@@ -198,7 +198,7 @@ impl<'a> Chunks<'a> {
         next
     }
 
-    /// The next address from which some blocks in a row are plausible.
+    /// The next address at which several blocks in a row are plausible.
     fn resume(&mut self, at: u64, extent: &Extent) -> u64 {
         let mut at = at.next_multiple_of(16);
         while at < extent.to && self.tries > 0 && !self.memory.is_late() {

@@ -1,4 +1,4 @@
-//! glibc's own counters, without a walk: what each arena has from the kernel, and the blocks with their own pages.
+//! Reads glibc's own counters without a walk: the bytes that each arena has from the kernel, and the bytes of blocks with their own pages.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,9 +19,9 @@ pub struct GlibcPlace {
     mapped: Option<u64>,
 }
 
-/// From an arena's bins to its count of bytes.
+/// The distance in bytes from an arena's bins to its count of bytes.
 const COUNT: usize = 2072;
-/// To the end of that.
+/// The distance from the bins to the end of this count.
 const SPAN: usize = COUNT + 8;
 
 impl GlibcPlace {

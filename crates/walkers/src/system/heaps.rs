@@ -1,6 +1,5 @@
-//! The pieces of memory of an arena. A thread arena has heaps, mostly of up to 64 MiB, that point to each other. The
-//! main arena has the data segment. If the data segment cannot grow, it takes more memory by `mmap`: `mappings.rs`
-//! finds that.
+//! Finds the pieces of memory of an arena. A thread arena has heaps, mostly of up to 64 MiB, that point to each other. The main arena has
+//! the data segment. If the data segment cannot grow, the main arena takes more memory by `mmap`, which `mappings.rs` finds.
 //!
 //! A program can change the rights of pages inside of its blocks, such as the guards of stacks that it allocates. So a
 //! piece need not be one mapping, and some of its pages may not be readable.
@@ -24,7 +23,7 @@ pub(super) fn of_thread(memory: &dyn Memory, arena: &Arena, index: u32, found: &
     let (release, heap) = (found.release, found.params.heap);
     let mut heaps = Vec::new();
     let mut from = arena.top & !(heap - 1);
-    // This limits a chain that is a circle: there are no more heaps than fit in the mappings.
+    // This ends a chain that is a circle: there cannot be more heaps than fit in the mappings.
     let most = memory.mappings().iter().map(|one| one.bytes() / heap + 1).sum::<u64>();
     for _ in 0..most {
         let [owner, before, size] = [0, 8, 16].map(|at| memory.word(from + at));
@@ -41,8 +40,8 @@ pub(super) fn of_thread(memory: &dyn Memory, arena: &Arena, index: u32, found: &
             to,
             end,
             arena: index,
-            // If the heap has grown since the mappings were read, its free block at the end may be outside them, and is
-            // not used.
+            // If the heap has grown since the mappings were read, the free block at its end may be outside of them. Then the block is not
+            // used.
             top: heaps.is_empty().then_some(arena.top).filter(|&top| top < to || to == end),
             shrinks: false,
         };
@@ -63,22 +62,22 @@ pub(super) fn of_thread(memory: &dyn Memory, arena: &Arena, index: u32, found: &
     None
 }
 
-/// The main arena's memory if it is in one piece, from its begin to its end. If the arena has grown since the mappings
-/// were read, it is walked only up to their end.
+/// The main arena's memory, if it is in one piece, from its begin to its end. If the arena has grown since the mappings were read, the walk
+/// ends where the mappings end.
 pub(super) fn of_main(memory: &dyn Memory, arena: &Arena, found: &Structures) -> Option<Piece> {
     let base = found.params.base;
     let (top, end) = end_now(memory, arena.at, found.release.bins)?;
     let to = mapped_end(memory, base, end)?;
     let from = base.checked_next_multiple_of(16)?;
-    // A heap that has more than doubled since then is not accepted.
+    // A heap that has more than doubled since the mappings were read is not accepted.
     let whole = base != 0 && from <= top && end - top >= 16 && end - base <= arena.system.saturating_mul(2);
     let top = Some(top).filter(|&top| top < to);
     let shrinks = ends_data_segment(memory, to);
     whole.then_some(Piece { from: base, blocks: Extent { from, to, end, arena: 0, top, shrinks } })
 }
 
-/// Where the memory ended for reading and writing, between an address and the present `end`, when the mappings were read. What is
-/// behind this has been added since: pages without these rights that lie before it are holes in the heap, not its end.
+/// The end of the readable and writable memory between `from` and the present `end`, when the mappings were read. Memory behind it was
+/// added later. Pages without these rights that lie before it are holes in the heap.
 fn mapped_end(memory: &dyn Memory, from: u64, end: u64) -> Option<u64> {
     memory.mapping(from).filter(|one| one.readable && one.writable)?;
     let all = memory.mappings();

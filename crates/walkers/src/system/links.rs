@@ -1,6 +1,6 @@
-//! Checks whether the free blocks that a walk found are those in the bins. The lists of the bins are rings with links
-//! in both directions. So the links of the blocks and bins must lead to exactly these blocks and bins. Sums over both
-//! show this without following a list, which would read the heap once more, in no order.
+//! Checks whether the free blocks that a walk found are those in the bins. The lists of the bins are rings with links in both directions.
+//! So the links of the blocks and bins must lead to exactly these blocks and bins. Sums of the addresses show this. To follow the lists
+//! would read the heap once more, in no order.
 
 use super::arenas::BINS;
 use crate::Memory;

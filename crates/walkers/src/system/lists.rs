@@ -1,13 +1,12 @@
-//! Follows a list of free blocks that have one link each: a fast bin or a list of a thread cache. In: the first link.
-//! Out: its blocks as marks.
+//! Follows a list of free blocks with one link each, which is a fast bin or a list of a thread cache. Marks the addresses of its blocks.
 
 use super::marks::Marks;
 use crate::Window;
 
-/// The most blocks of a list.
+/// The most blocks of a list. A longer list counts as broken.
 const MOST: u64 = 1 << 24;
 
-/// How the links of a list are written.
+/// The format of a list's links.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Links {
     /// Whether a link is mangled with its own address.

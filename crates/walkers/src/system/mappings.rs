@@ -1,8 +1,7 @@
-//! Finds what the allocator took by `mmap` in addition to heaps: blocks with their own pages, and pieces of the main
-//! arena where the data segment could not grow. In: the mappings without a file. Out: both. Each proves itself: a block
-//! by its header, a piece by its chain of blocks up to its fences. The kernel merges adjacent mappings into one, so
-//! both may begin at any page. It splits a mapping where the program changes the rights of pages, so both may go on in the
-//! next one.
+//! Finds the memory that the allocator took by `mmap` in addition to heaps: blocks with their own pages, and pieces of the main arena where
+//! the data segment could not grow. A block is proven by its header, a piece by its chain of blocks up to its fences. The kernel merges
+//! adjacent mappings into one, so both may begin at any page. It splits a mapping where the program changes the rights of pages, so both
+//! may continue in the next mapping.
 
 use super::arenas::Arena;
 use super::choose::{Candidate, anchor, choose};
@@ -22,7 +21,7 @@ pub(super) struct Wanted<'a> {
     pub mmapped_bytes: u64,
     /// The main arena, if it is in several pieces.
     pub main: Option<&'a Arena>,
-    /// Where the main arena begins. This need not be the start of a page.
+    /// The address where the main arena begins. It need not be the start of a page.
     pub base: u64,
     /// The memory of other C libraries of the process.
     pub share: &'a Share<'a>,
@@ -41,8 +40,8 @@ pub(super) struct Found {
     pub piece_bytes: u64,
 }
 
-/// Searches all mappings without a file, except for the ranges of `taken`, which are in the order of their addresses.
-/// It first looks where mappings and ranges begin. If something is then missing, it looks at each page.
+/// Searches all mappings without a file, except for the ranges of `taken`, which are in the order of their addresses. It first looks only
+/// where mappings and ranges begin. If blocks or pieces are then missing, it looks at each page.
 pub(super) fn find(memory: &dyn Memory, wanted: Wanted, taken: &[(u64, u64)]) -> Found {
     let found = search(memory, wanted, taken, false);
     match wanted.main {
@@ -77,7 +76,7 @@ fn search(memory: &dyn Memory, wanted: Wanted, taken: &[(u64, u64)], each_page: 
     let mut small = Window::of_pages(memory);
     let mut large = Window::new(memory);
     let mut unclear = Vec::new();
-    // The end of what was found last.
+    // The end of the last block or piece that was found.
     let mut done = 0;
     for (mapping, end) in searched(memory) {
         for (from, to) in gaps(mapping.from, mapping.to, taken) {
@@ -139,8 +138,8 @@ impl Found {
 /// `DEFAULT_MMAP_THRESHOLD_MAX`: a block of more bytes always has its own pages.
 const ALWAYS_OWN: u64 = 32 << 20;
 
-/// The bytes of blocks with their own pages that are gone by now. If the program has replaced them, the new blocks are in an arena. Another
-/// block of the same size can be at the address of such a block: then it does not count as gone.
+/// The bytes of blocks with their own pages that no longer exist. If the program has replaced them, the new blocks are in an arena. If
+/// another block of the same size is at the old address, the old block does not count.
 pub(super) fn gone(memory: &dyn Memory, mmapped_then: &[(u64, u64)], release: &Release) -> u64 {
     let mut window = Window::of_pages(memory);
     let mut is_there = |at: u64, bytes: u64| {
@@ -189,9 +188,9 @@ fn gaps(from: u64, to: u64, taken: &[(u64, u64)]) -> Vec<(u64, u64)> {
     gaps
 }
 
-/// The bytes of the block that begins with its own pages at an address. An aligned block has its header further on, and
-/// its first header is still here. The two differ only if the block was resized since. With `closely` the second header
-/// is searched too.
+/// The size in bytes of the block with its own pages that begins at `at`. An aligned block has its header further on, but a first header is
+/// still at `at`. The sizes in the two headers differ only if the block was resized since. With `closely` the second header is searched
+/// too.
 fn mmapped(window: &mut Window, at: u64, to: u64, release: &Release, closely: bool) -> Option<u64> {
     if window.word(at)? != 0 {
         return None;
@@ -205,8 +204,8 @@ fn mmapped(window: &mut Window, at: u64, to: u64, release: &Release, closely: bo
     behind.or((bytes <= to - at).then_some(bytes))
 }
 
-/// The bytes of a block that was aligned to at least 64 bytes and at most a page. Its header says how far it is from
-/// the start of its pages. A block with a larger alignment that was moved since could be anywhere, and is not searched.
+/// The size in bytes of a block that was aligned to at least 64 bytes and at most a page. Its header says how far it is from the start of
+/// its pages. A block with a larger alignment that was later moved could be anywhere, and is not searched.
 fn aligned(window: &mut Window, at: u64, to: u64, release: &Release) -> Option<u64> {
     (6..=12).map(|power| (1 << power) - 16).find_map(|before| {
         let header = window.word(at + before + 8)?;
@@ -247,7 +246,7 @@ fn piece(
             return Some(Piece { from, blocks: Extent { to, end: to, top: None, ..whole } });
         }
         match size(large, at, &whole)? {
-            // A piece ends with two fences. A third one is before them if otherwise a block of 16 bytes would remain.
+            // A piece ends with two fences. A third fence is before them if otherwise a gap of 16 bytes would remain.
             FENCE => {
                 fences += 1;
                 at += FENCE;

@@ -3,11 +3,10 @@
 
 use std::collections::HashMap;
 
-/// The bytes of memory for which one group of bits is.
+/// The bytes of memory that one group of bits covers.
 const GROUP: u64 = 1 << 16;
 const WORDS: usize = (GROUP / 16 / 64) as usize;
 
-/// The set.
 #[derive(Debug, Default)]
 pub(super) struct Marks {
     groups: HashMap<u64, Box<[u64; WORDS]>>,
@@ -38,7 +37,7 @@ impl Marks {
         }
     }
 
-    /// A cursor that looks up addresses. It is fast if each address is near the one before.
+    /// Returns a cursor that looks up addresses. It is fast if each address is near the one before.
     pub fn cursor(&self) -> Cursor<'_> {
         Cursor { marks: self, key: u64::MAX, group: None }
     }

@@ -22,7 +22,7 @@ pub(super) struct Memories {
 }
 
 impl Memories {
-    /// Finds what the arenas know: the data segment, and the heaps of threads.
+    /// Finds the memory that the arenas themselves point to: the data segment, and the heaps of threads.
     pub fn of_heaps(memory: &dyn Memory, found: &Structures) -> Memories {
         let (main, threads) = found.arenas.split_first().expect("there is a main arena");
         let in_one_piece = main.has_memory(found.release) && main.contiguous;
@@ -34,7 +34,7 @@ impl Memories {
         Memories { pieces, mmapped: Vec::new(), mmapped_bytes: 0, breaks }
     }
 
-    /// Adds the blocks and pieces between them, as far as they are not another C library's.
+    /// Adds the blocks and pieces that lie between this memory, except for those of another C library.
     pub fn add_between(&mut self, memory: &dyn Memory, found: &Structures, share: &Share) {
         let release = found.release;
         let main = &found.arenas[0];
@@ -53,7 +53,7 @@ impl Memories {
         (self.mmapped, self.mmapped_bytes) = (between.mmapped, between.mmapped_bytes);
     }
 
-    /// The ranges of all of it.
+    /// The address ranges of all this memory.
     pub fn ranges(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let pieces = self.pieces.iter().flatten().map(|piece| (piece.from, piece.blocks.to));
         pieces.chain(self.mmapped.iter().map(|(at, bytes)| (*at, at + bytes)))
@@ -66,8 +66,7 @@ impl Memories {
 }
 
 impl Arena {
-    /// Whether the arena has memory. The main arena of a program that has allocated nothing has none: its end is in its
-    /// own bins.
+    /// Whether the arena has memory. The main arena of a program that has allocated nothing has none: its end points into its own bins.
     pub fn has_memory(&self, release: &Release) -> bool {
         self.top != 0 && self.top != self.at + release.bins - 16
     }

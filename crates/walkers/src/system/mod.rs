@@ -1,6 +1,5 @@
-//! Walks glibc's malloc on x86-64. In: the memory of a process. Out: its heap. No symbol is needed: the main arena
-//! proves itself by its bins (`arenas`), the parameters by the words around them (`params`). One table has the
-//! differences between releases (`release`).
+//! Walks glibc's malloc on x86-64, without symbols. The bins of the main arena prove that it is one (`arenas`), and the words around the
+//! parameters prove those (`params`). One table has the differences between releases (`release`).
 //!
 //! Live bytes are the sizes of blocks with their headers, as glibc's `mallinfo2` counts them.
 
@@ -49,13 +48,14 @@ pub const WALKER: Walker = Walker {
     by_copy: None,
 };
 
-/// How it is recognised if it was not walked. It has no text to search for, because every statically linked program has glibc's texts.
+/// How glibc's malloc is recognised if its heap was not walked. There is no text to search for, because every statically linked program
+/// contains glibc's texts.
 pub(super) const KNOWN: AllocatorMark =
     AllocatorMark { name: NAME, libraries: &["libc.so.6", "libc-2."], text: None, is_below_others: true };
 
 const NAME: &str = "glibc";
 
-/// A heap, with what glibc's own functions would report of it.
+/// A heap, with the figures that glibc's own functions would report of it.
 #[derive(Debug)]
 pub struct GlibcHeap {
     /// The heap, in the form that every walker returns.
@@ -75,7 +75,7 @@ pub fn read(memory: &dyn Memory) -> Option<Result<GlibcHeap, Unknown>> {
     read_all(memory).into_iter().next()
 }
 
-/// The number of name spaces in glibc's loader (`DL_NNS`). If more memory looks like a C library, the rest is not read.
+/// The number of name spaces in glibc's loader (`DL_NNS`). If more places look like a C library, only this many are read.
 const MOST_LIBRARIES: usize = 16;
 
 /// Finds and walks the heap of every C library of the process, the program's own first. The others are in other name spaces.
@@ -86,7 +86,7 @@ pub fn read_all(memory: &dyn Memory) -> Vec<Result<GlibcHeap, Unknown>> {
     let is_one = |one: &Arenas, found: &Result<_, String>| found.is_ok() || arenas.len() == 1 || has_memory(one);
     let known = arenas.iter().map(|one| (one, known(memory, one))).filter(|(one, found)| is_one(one, found));
     let mut known: Vec<_> = known.map(|(_, found)| found).collect();
-    // Only the program's own malloc begins in the data segment, even if that could not grow later.
+    // Only the program's own malloc begins in the data segment, even if the segment could not grow later.
     let has_begin = |found: &Structures| memory.mapping(found.params.base).is_some_and(|one| one.name == "[heap]");
     known.sort_by_key(|one| !one.as_ref().is_ok_and(|(found, _)| has_begin(found)));
     known.truncate(MOST_LIBRARIES);
@@ -109,8 +109,8 @@ pub fn read_all(memory: &dyn Memory) -> Vec<Result<GlibcHeap, Unknown>> {
     known.into_iter().zip(memories).enumerate().filter_map(heap).collect()
 }
 
-/// Uses the release that the program names. A static program names none. Then the release with the least doubt about its structures is
-/// used. Returns the structures and the version.
+/// Reads the structures by the layout of the release that the program names. A static program names none. Then the release is used that
+/// causes the least doubt about its structures. Returns the structures and the version.
 fn known(memory: &dyn Memory, arenas: &Arenas) -> Result<(Structures, String), String> {
     let minor = version::minor(memory, arenas.data.0);
     let mut reason = match minor {
@@ -167,8 +167,8 @@ fn walk(memory: &dyn Memory, found: &Structures, memories: &Memories, version: S
         cached: sums.cached,
         breaks: breaks + sums.breaks,
         skipped: sums.skipped,
-        // When a block with its own pages is freed, glibc raises the size from which blocks get their own pages to its size. So the next
-        // block of this size is in an arena. A block that the program replaces during the walk may be counted in both places.
+        // A block that the program replaces during the walk may be counted in two places. When a block with its own pages is freed, glibc
+        // raises the size from which blocks get their own pages to the size of this block. So the next block of this size is in an arena.
         moved,
         swapped: layout.regions().map(|(from, to, _)| swapped(memory, from, to)).sum(),
         unreadable: layout.regions().map(|(from, to, _)| memory.unreadable(from, to)).sum(),

@@ -1,5 +1,5 @@
-//! The differences between the releases of glibc on x86-64, as one table of distances. Everything else, as seen from
-//! the bins, has been the same since 2.27.
+//! One table with the differences between the releases of glibc on x86-64. All other distances, counted from the bins, have been the same
+//! since 2.27.
 
 /// A release, or several that have the same structures.
 #[derive(Debug)]
@@ -22,20 +22,20 @@ pub(super) struct Release {
     pub n_mmaps: u64,
     /// Whether the release can use huge pages. If so, two sizes of huge pages are 56 and 48 bytes before `sbrk_base`.
     pub huge_pages: bool,
-    /// By how much the size of an mmapped block is smaller than its pages.
+    /// The number of bytes by which the size of an mmapped block is smaller than its pages.
     pub mmapped_short: u64,
     /// The thread caches.
     pub cache: Cache,
 }
 
-/// The structure of a thread cache: counts of two bytes or one, then a list for each bin.
+/// The structure of a thread cache. It has a count of one or two bytes for each bin, then a list for each bin.
 #[derive(Debug)]
 pub(super) struct Cache {
-    /// The size of the block that the cache is in. It may be 16 more.
+    /// The size of the block that contains the cache. The block may also be 16 bytes larger.
     pub block: u64,
     /// The number of bins. The first 64 have one size each: 32, 48, and so on.
     pub bins: u64,
-    /// The bytes of a count.
+    /// The bytes of one count.
     pub count: u64,
     /// True if a thread gets its cache when it first frees a block. False if it gets it when it first allocates one.
     pub at_first_free: bool,
@@ -88,14 +88,13 @@ const WITHOUT_FAST_BINS: Release = Release {
     ..WITH_LARGE_CACHED
 };
 
-/// All known releases, from the oldest on. For 2.31, 2.36, 2.41 and 2.43 the distances were compared with glibc's own
-/// counts. For the other releases they come from its source. The process tests run on the release of the host.
+/// All known releases, the oldest first. For 2.31, 2.36, 2.41 and 2.43 the distances were compared with glibc's own counts. For the other
+/// releases they come from its source. The process tests run on the release of the host.
 pub(super) const ALL: &[Release] =
     &[OLDEST, WITH_WIDE_COUNTS, MANGLED, WITH_HUGE_PAGES, WITH_LARGE_CACHED, WITHOUT_FAST_BINS];
 
-/// The releases in which the bins are `bins` bytes after an arena's start, the most likely one first. `minor` is the
-/// release that the program names: 31 for 2.31. A release later than all known ones is tried as the last of these. The
-/// checks then show whether it fits.
+/// The releases in which the bins are `bins` bytes after an arena's start, the most likely one first. `minor` is the release that the
+/// program names: 31 for 2.31. If that is later than all known releases, the last known one is tried, and the checks show whether it fits.
 pub(super) fn candidates(bins: u64, minor: Option<u32>) -> Vec<&'static Release> {
     let fits = |one: &&Release| one.bins == bins;
     match minor {

@@ -16,7 +16,7 @@ pub(super) enum Owner {
 pub(super) struct Share<'a> {
     /// The ranges whose owner is already known, in the order of their addresses.
     pub taken: Vec<(u64, u64)>,
-    /// The blocks in the main arena's bins, and its end. `None` if there is no other C library.
+    /// The blocks in the main arena's bins, and the arena's end. `None` if there is no other C library.
     pub own: Option<&'a Marks>,
     /// The same for each other C library.
     pub others: Vec<&'a Marks>,

@@ -34,8 +34,7 @@ impl Structures {
         Ok(Structures { release, params, arenas, caches, fast })
     }
 
-    /// The number of thread caches that were not found, and of lists that lead to something else. It is 0 if the
-    /// release is the right one.
+    /// The number of thread caches that were not found, and of broken lists. It is 0 if the release is the right one.
     pub fn doubt(&self) -> u64 {
         self.caches.wanted.abs_diff(self.caches.found) + self.caches.listed.broken + self.fast.broken
     }
