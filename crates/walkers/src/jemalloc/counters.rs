@@ -6,7 +6,7 @@ use super::{metadata, release, rtree};
 use crate::counts::{AllocatorCounters, MemoryReader};
 use crate::{Memory, PAGE};
 
-/// The addresses of the counters. An arena that is created later is missing until [`JemallocPlace::find`] runs again.
+/// The addresses of the counters. An arena that is created later is missing until `JemallocPlace::find` runs again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JemallocPlace {
     arenas: Vec<Pages>,
