@@ -37,8 +37,8 @@ impl Blocks {
         Blocks::new(all)
     }
 
-    /// From blocks in any order. Of two blocks that overlap, the one at the lower address stays: a heap that changes can list a block
-    /// twice.
+    /// Makes the list from blocks in any order. If two blocks overlap, the one at the lower address stays: a heap that changes can list a
+    /// block twice.
     pub fn new(mut all: Vec<HeapBlock>) -> Blocks {
         if !all.is_sorted() {
             all.sort_unstable();

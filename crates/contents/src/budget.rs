@@ -34,7 +34,7 @@ impl Budget {
         Budget { began: Instant::now(), ran: thread_cpu_time(), time }
     }
 
-    /// When the limit is over at the latest, whether this thread ran or waited.
+    /// The latest time at which the limit ends, even if this thread only waits.
     pub fn until(&self) -> Option<Instant> {
         self.began.checked_add(self.time.saturating_mul(WAIT))
     }

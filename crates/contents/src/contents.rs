@@ -96,10 +96,10 @@ pub struct KindRow {
     pub within: Option<u64>,
 }
 
-/// How many pages were sampled.
+/// The size of a sample of pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SampledPages {
-    /// How many.
+    /// Their number.
     pub pages: u64,
     /// The number of all pages with blocks.
     pub of: u64,
@@ -117,7 +117,7 @@ pub struct Copies {
 /// Blocks to which only texts, numbers and unused bytes lead that look like a pointer, and the blocks that these hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Alike {
-    /// How many.
+    /// Their number.
     pub blocks: u64,
     /// The bytes of these blocks.
     pub bytes: u64,
@@ -132,13 +132,13 @@ impl Alike {
 /// A text that occurs more than once.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Text {
-    /// Its beginning.
+    /// The beginning of the text.
     pub text: String,
     /// The number of blocks that have it.
     pub blocks: u64,
     /// The bytes of these blocks.
     pub bytes: u64,
-    /// Bytes of all but one of them.
+    /// The bytes of these blocks without one of them, which are the bytes that sharing the text would save.
     #[serde(rename = "again_bytes")]
     pub again: u64,
 }
@@ -232,7 +232,7 @@ pub struct PointedBlock {
 /// A word that points to a block.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pointer {
-    /// What has the word: a holder, or a block of a kind.
+    /// The owner of the word: a holder, or a block, named by its kind.
     pub from: String,
     /// The address of the block, or of the word if a holder has it; 0 for a register.
     pub at: u64,

@@ -122,7 +122,7 @@ impl Tree {
         let sums = self.all_sums(heap);
         let whole = sums[0].1;
         let above = |place: usize| self.above[place] as usize;
-        // Of a chain of blocks that each retain little more than the next one, one is enough.
+        // If each block of a chain retains little more than the next one, one block of the chain is enough.
         let tells = |place: &usize| {
             let (blocks, bytes) = sums[*place];
             let upper = above(*place);

@@ -29,9 +29,9 @@ pub enum HolderKey {
     Variable(u64),
     /// The variables of a thread, by the index of the thread.
     ThreadLocal(u32),
-    /// Of a thread.
+    /// The stack of a thread, by the index of the thread.
     Stack(u32),
-    /// Of a thread.
+    /// The registers of a thread, by the index of the thread.
     Registers(u32),
     /// The kernel.
     Kernel(KernelHolder),

@@ -44,7 +44,7 @@ pub struct Links {
 }
 
 impl Links {
-    /// With the object of each block.
+    /// Starts with the objects of all blocks, one for each block.
     pub fn new(objects: Vec<ObjectLink>) -> Links {
         Links { objects, ..Links::default() }
     }

@@ -56,7 +56,7 @@ pub struct TreeRow {
 }
 
 impl Paths {
-    /// For this number of blocks.
+    /// Starts without a path, for this number of blocks.
     pub fn new(blocks: usize) -> Paths {
         Paths { nodes: Vec::new(), known: HashMap::new(), holders: HashMap::new(), of: vec![NONE; blocks] }
     }

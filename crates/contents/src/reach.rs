@@ -37,7 +37,7 @@ pub struct Reach {
     parents: Vec<u32>,
     /// The blocks in the order in which the walk met them.
     pub order: Vec<u32>,
-    /// How many of `order` were followed, and of how many the data words were followed.
+    /// The number of blocks of `order`, from the first one on, that were followed. The second number is for their data words.
     followed: usize,
     looked: usize,
     /// The addresses in roots that lead to a block first, each with the index of its root.

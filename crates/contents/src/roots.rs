@@ -34,7 +34,7 @@ pub enum RootKind {
     Mapping(u32),
 }
 
-/// What has this word in the kernel.
+/// The kernel's object that contains a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum KernelHolder {
     /// The data of a descriptor that epoll watches.

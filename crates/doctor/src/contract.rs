@@ -79,7 +79,7 @@ pub(crate) struct Marks {
     /// Texts that survive stripping, each with a name. They are used in addition to the text by which `heap` finds the allocator. They
     /// are stored reversed, because this command must not contain the texts that it searches for.
     pub texts: &'static [(&'static str, &'static [u8])],
-    /// The flavour that these texts in a stripped file show, and the text that shows it.
+    /// The flavour of a stripped file that contains these texts, and the text that shows it.
     pub by_texts: fn(&BTreeSet<&'static str>) -> Option<(Flavour, &'static str)>,
     /// A word in its library's name, and the flavour of that library.
     pub library: Option<(&'static str, Flavour)>,

@@ -11,7 +11,7 @@ use allocanary_process::Opened;
 use allocanary_process::elf::{self, Elf, SymbolSection};
 use memchr::memmem;
 
-/// Symbols that only an allocator defines, and those of `malloc`.
+/// The symbols that only an allocator defines, and `malloc` itself.
 fn symbols() -> impl Iterator<Item = &'static str> {
     let of_allocators = ALL.iter().flat_map(|part| part.marks.symbols).map(|(symbol, _)| *symbol);
     of_allocators.chain([MALLOC, GLIBC_MALLOC])

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 /// A memory limit and its file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryLimit {
-    /// In bytes.
+    /// The limit in bytes.
     pub bytes: u64,
     /// The file that contains it.
     pub file: PathBuf,

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 pub struct Signs {
     /// Symbols of allocators that it defines, in either symbol table.
     pub symbols: BTreeSet<&'static str>,
-    /// Those of these symbols to which other files can bind.
+    /// The symbols among these to which other files can bind.
     pub exports: BTreeSet<&'static str>,
     /// The names of the known texts that it contains: see `strings` in `elf.rs`.
     pub strings: BTreeSet<&'static str>,

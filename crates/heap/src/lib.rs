@@ -42,7 +42,7 @@ mod subject;
 mod take;
 mod unread;
 
-/// Another process, as it is opened and stopped.
+/// The types for opening and stopping another process.
 pub use allocanary_process::{Frozen, ProcessTrouble, ptrace};
 /// The parts of a reading.
 pub use allocanary_walkers::{

@@ -17,7 +17,7 @@ pub const SCHEMA: u32 = 1;
 /// About how many stretches a map has.
 const STRETCHES: u64 = 1000;
 
-/// A process's memory, divided into parts as far as possible. All sizes are in bytes.
+/// A process's memory, divided into parts by use as far as possible. All sizes are in bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reading {
     /// The version of the reading: [`SCHEMA`].
@@ -44,11 +44,10 @@ pub struct Reading {
     pub heaps: Vec<Heap>,
     /// The memory that is not in heaps.
     pub areas: Vec<Area>,
-    /// The allocators that are in the process and have no heap in this reading, because their heaps could not be
-    /// divided.
+    /// The allocators that are in the process and have no heap in this reading, because their heaps could not be divided into parts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub undivided: Vec<String>,
-    /// What could not be read or divided, a sentence each.
+    /// What could not be read or divided into parts, a sentence each.
     pub problems: Vec<String>,
 }
 
@@ -81,7 +80,7 @@ pub enum PartsCertainty {
     Exact,
     /// The heap changed while it was read. The counts agree within the tolerance for this.
     Close,
-    /// The heap is not divided.
+    /// The heap is not divided into parts.
     NotKnown,
 }
 
@@ -100,7 +99,7 @@ pub struct Heap {
     /// Its share of the resident bytes. `None` if it was not read.
     #[serde(rename = "pss_bytes", default, skip_serializing_if = "Option::is_none")]
     pub share: Option<u64>,
-    /// Resident bytes by part. All of them are `unknown` if the heap is not divided.
+    /// Resident bytes by part. All of them are `unknown` if the heap is not divided into parts.
     #[serde(rename = "parts_bytes")]
     pub parts: Parts,
     /// Bytes of live blocks, resident or not, as the allocator's own counters count them.
@@ -248,7 +247,7 @@ impl Reading {
         }
     }
 
-    /// The allocators of the process, and whether the heap of each is divided.
+    /// The allocators of the process, and whether the heap of each is divided into parts.
     pub fn allocators(&self) -> impl Iterator<Item = (&str, bool)> {
         let heaps = self.heaps.iter().map(|heap| (heap.allocator.as_str(), heap.sure != PartsCertainty::NotKnown));
         heaps.chain(self.undivided.iter().map(|name| (name.as_str(), false)))
@@ -268,15 +267,15 @@ impl Reading {
         sum
     }
 
-    /// The part to which an area's bytes count. Memory of an unknown kind counts as mapped by the program itself, if all heaps of the
-    /// process were found and divided.
+    /// The part that an area's bytes belong to. Memory of an unknown kind belongs to the program's own mappings, if all heaps of the
+    /// process were found and divided into parts.
     pub fn part_of(&self, area: &Area) -> Part {
         let is_complete = self.is_divided() && self.problems.is_empty();
         let of_nobody = if is_complete { Part::OwnMappings } else { Part::Unknown };
         area.sort.part().unwrap_or(of_nobody)
     }
 
-    /// Whether every heap that was found is divided.
+    /// Whether every heap that was found is divided into parts.
     pub fn is_divided(&self) -> bool {
         !self.heaps.is_empty() && self.heaps.iter().all(|heap| heap.sure != PartsCertainty::NotKnown)
     }
@@ -362,7 +361,7 @@ impl Claims {
 }
 
 impl Heap {
-    /// Fills in the fields that only a divided heap has.
+    /// Fills in the fields that need a walk of the heap.
     fn divide(&mut self, walk: &Walk, mut arenas: Vec<Parts>, lazy: u64, pages: &PageStates) {
         // The kernel counts lazily freed pages only for each mapping. They are whole pages, so they are among the kept
         // ones.

@@ -45,11 +45,11 @@ pub fn take(pid: u32, how: ReadMode, time: Duration) -> Result<Reading, ProcessT
     take_with(pid, how, Shares::NotRead, time)
 }
 
-/// Reads a process. If a part cannot be divided, the reading has a problem. If the process cannot be read at all, this
-/// is an error.
+/// Reads a process. If a heap cannot be divided into parts, the reading says so as a problem. If the process cannot be read at all, this is
+/// an error.
 ///
-/// After `time` no more of its memory is read. A heap that is not finished by then is not divided. The sizes of its
-/// mappings are always in the reading, because the kernel has them.
+/// After `time` no more of its memory is read. A heap that is not finished by then is not divided into parts. The sizes of its mappings are
+/// always in the reading, because the kernel has them.
 ///
 /// If the process starts another program during the reading, it is read again.
 pub fn take_with(pid: u32, how: ReadMode, shares: Shares, time: Duration) -> Result<Reading, ProcessTrouble> {
@@ -241,7 +241,7 @@ fn may_read(live: &LiveProcess) -> bool {
     some.peek().is_none() || some.any(|read| read)
 }
 
-/// Why the heap of this program cannot be divided, whatever its allocator is.
+/// Why the heap of this program cannot be divided into parts, whatever its allocator is.
 fn unsupported(pid: u32) -> Option<String> {
     let head = file_of(&BrokerRequest::Executable(pid)).and_then(|opened| opened.head(20)).ok()?;
     machine(head.first_chunk()?)

@@ -48,7 +48,7 @@ pub struct Broker(RequestSubject);
 pub(crate) const MOST: u32 = 200_000;
 
 impl Broker {
-    /// For a child that has a request with this subject.
+    /// Makes a broker for a child that works on a request with this subject.
     pub fn of(about: &RequestSubject) -> Broker {
         Broker(about.clone())
     }
@@ -92,7 +92,7 @@ pub(crate) fn send(socket: &UnixStream, given: io::Result<BrokerReply>) -> io::R
     let mut rest = line.as_bytes();
     while !rest.is_empty() {
         let sent = sendmsg(socket, &[IoSlice::new(rest)], &mut control, SendFlags::NOSIGNAL)?;
-        // The descriptor goes with the first byte.
+        // The descriptor was sent with the first byte, so it must not be sent again.
         control.clear();
         rest = &rest[sent..];
     }

@@ -26,7 +26,7 @@ pub struct ProcessFiles {
 }
 
 impl ProcessFiles {
-    /// For a process, with no file open yet.
+    /// The files of a process. No file is open yet.
     pub fn of(pid: u32) -> ProcessFiles {
         ProcessFiles { pid, open: RefCell::default(), is_stopped: Cell::new(false) }
     }

@@ -60,9 +60,9 @@ pub enum ProcFile {
     Pagemap,
     /// Its mappings with the kernel's counts.
     Smaps,
-    /// Its numbers, in one line.
+    /// Its state and counts, in one line.
     Stat,
-    /// Its numbers, a line each.
+    /// Its state and counts, a line each.
     Status,
 }
 

@@ -49,7 +49,7 @@ fn first_word() -> *mut AtomicU32 {
         Ok(_) => word,
         Err(first) => {
             if let Some(made) = made.and_then(|made| std::ptr::NonNull::new(made.cast())) {
-                // SAFETY: a page of ours that nobody else has seen.
+                // SAFETY: a page of this process whose address no other code knows.
                 unsafe { unmap(made, PAGE) };
             }
             first
@@ -72,7 +72,7 @@ fn wiped_page() -> Option<*mut AtomicU32> {
         if wiped == 0 {
             return Some(page.as_ptr().cast());
         }
-        // SAFETY: a page of ours that nobody else has seen.
+        // SAFETY: a page of this process whose address no other code knows.
         unsafe { unmap(page, PAGE) };
         None
     });

@@ -8,7 +8,7 @@ use crate::sys::{line_number, read_into};
 /// The available memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Available {
-    /// In bytes.
+    /// The available memory in bytes.
     pub bytes: u64,
     /// The lowest limit: `MemAvailable`, or the path of a control group's file.
     pub limit: String,

@@ -22,8 +22,8 @@ pub const LEAST: f64 = 0.01;
 /// The figures of all stacks through a function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FunctionFigures {
-    /// Bytes that they pin. The site's pinned bytes are divided in the proportions in which its stacks would pin if
-    /// each were a site.
+    /// Bytes that they pin: a part of the bytes that the site pins. The parts are in proportion to what each stack would pin if it were a
+    /// site.
     pub pinned: u64,
     /// Bytes of live blocks.
     pub live: u64,

@@ -30,8 +30,8 @@ pub fn what(order: SiteOrder) -> &'static str {
     }
 }
 
-/// `main;load;insert 4096`: outermost first, with a stack's bytes. Stacks with the same names are one line, and those without bytes have
-/// none. The frames of the allocator are left out.
+/// Lines such as `main;load;insert 4096`: the functions of a stack, the outermost first, and its bytes. Stacks with the same names share a
+/// line. Stacks without bytes and the frames of the allocator are left out.
 pub fn collapsed(of: &[OfStack], names: &mut FrameNames<'_>, folding: &Folding, order: SiteOrder) -> String {
     let mut lines: BTreeMap<String, u64> = BTreeMap::new();
     let (all, functions) = of_stacks(of, names, folding);

@@ -26,13 +26,13 @@ const END: u8 = 3;
 /// A point of the trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TracePoint {
-    /// In words: `at the peak of live bytes`.
+    /// The moment in words: `at the peak of live bytes`.
     pub words: &'static str,
     /// The short word for it: `peak`, `load_end`, `idle`, `end`, `time`.
     pub name: &'static str,
     /// Events until this time count.
     pub nanos: u64,
-    /// Only this many of them count.
+    /// The number of these events that count, from the first one on.
     pub events: u64,
     /// The mark at which the pages were read.
     mark: Option<u8>,

@@ -58,7 +58,7 @@ impl SiteKey {
         if self.is_address() {
             return [exact, None, None, None, None, None];
         }
-        // For a pair of which only one has debug information.
+        // This mark pairs two sites of which only one has debug information.
         let without = mark([&self.module, &self.name, "", "without a file"]);
         let Some(FunctionId { path, file, .. }) = self.function.as_ref().filter(|_| self.line == 0) else {
             return [

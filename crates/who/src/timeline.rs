@@ -1,5 +1,5 @@
-//! The live bytes over a whole trace of the sites with the most live bytes, at even times. Growth is measured only in a part of the trace.
-//! This picture shows all of it, also for a window.
+//! Records the live bytes of the sites with the most live bytes, at even times over the whole trace. Growth is measured only in a part of
+//! the trace. This picture shows all of it, also for a window.
 
 use std::collections::HashMap;
 

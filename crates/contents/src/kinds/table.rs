@@ -29,7 +29,7 @@ pub(super) const NONE: u32 = 0;
 const MOST: usize = 50_000;
 
 impl Kinds {
-    /// For this number of blocks, none of which was examined.
+    /// Starts with this number of blocks, none of which was examined.
     pub fn unknown(blocks: usize) -> Kinds {
         let all = vec![ObjectKind { name: NOT_LOOKED_AT.into(), likely: false }];
         Kinds { all, known: HashMap::new(), of: vec![NONE; blocks] }

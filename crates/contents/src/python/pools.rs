@@ -40,7 +40,7 @@ pub fn find(copy: &MemoryCopy, taken: &[Range<u64>]) -> Pools {
         }
         found
     };
-    // Of both sizes, the one with more blocks is right.
+    // The size that leads to more blocks is the right one.
     SIZES.map(of_size).into_iter().max_by_key(|found| found.blocks.len()).unwrap_or_default()
 }
 

@@ -67,7 +67,7 @@ fn of_settings(subject: &Subject) -> Vec<Remedy> {
     all
 }
 
-/// The remedy by settings for an allocator whose heap is not divided: its gain is not known.
+/// The remedy by settings for an allocator whose heap is not divided into parts. Its gain is not known.
 fn not_divided(case: &Case, advice: &Advice, heap: &str) -> Remedy {
     Remedy {
         id: advice.allocator.into(),

@@ -96,8 +96,7 @@ pub struct Area {
     /// Resident bytes.
     #[serde(rename = "resident_bytes")]
     pub resident: u64,
-    /// Its share of the resident bytes: of a page that N processes have, each process has one part in N. `None` if it
-    /// was not read.
+    /// Its share of the resident bytes: a page that N processes have counts as one Nth for each. `None` if it was not read.
     #[serde(rename = "pss_bytes", default, skip_serializing_if = "Option::is_none")]
     pub share: Option<u64>,
     /// The number of its mappings.
@@ -146,8 +145,8 @@ pub struct LargeMapping {
 /// The most mappings of an area that are kept.
 const LARGEST: usize = 64;
 
-/// The areas of a process, in the order of reports. `divided` returns how many resident bytes of a mapping walks have
-/// divided.
+/// The areas of a process, in the order of reports. `divided` returns how many resident bytes of a mapping the walks have divided into
+/// parts.
 pub fn areas(sight: &Sight, counted: &[MappingCount], divided: &dyn Fn(&Mapping) -> u64) -> Vec<Area> {
     let here: Vec<&RuntimeHeap> = ALL.iter().copied().filter(|runtime| (runtime.is_here)(sight)).collect();
     let programs = programs(counted);

@@ -36,7 +36,7 @@ pub struct GiveBackAccount {
     /// Resident bytes after; `None` if nothing was called, or if they could not be read.
     #[serde(rename = "after_bytes")]
     pub after: Option<u64>,
-    /// The bytes that were expected to be given back; `None` if the heap could not be divided.
+    /// The bytes that were expected to be given back; `None` if the heap could not be divided into parts.
     #[serde(rename = "reclaimable_bytes")]
     pub forecast: Option<u64>,
     /// How sure the forecast is.

@@ -15,7 +15,7 @@ use crate::give_back::way_back::WayBack;
 /// The bytes that a thread may use below its stack pointer, according to the ABI.
 const RED_ZONE: u64 = 128;
 
-/// The size of the bytes of arguments, with the result in front of them.
+/// The size of the area that holds the result and, behind it, the bytes of the arguments.
 const DATA: u64 = 1024;
 
 /// The value in the result's place before there is a result. None of the called functions returns it.

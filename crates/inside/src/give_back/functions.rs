@@ -49,7 +49,7 @@ pub struct FunctionSearch {
 }
 
 impl FunctionSearch {
-    /// For the function of a remedy.
+    /// A search for the function of a remedy.
     pub fn of(remedy: &ReleaseCall, to_borrow: bool) -> FunctionSearch {
         let endings = remedy.beside.map(|beside| vec![remedy.function.to_string(), beside.to_string()]);
         FunctionSearch { names: remedy.names().collect(), endings: endings.unwrap_or_default(), to_borrow }

@@ -10,7 +10,7 @@ use allocanary_process::{ProcFile, ProcessFiles, open};
 
 /// The structure by which the loader tells debuggers what it has loaded. Its second word is the address of the list.
 const TOLD: &str = "_r_debug";
-/// The offset in an entry of the list of the address of the next one. The first word of an entry is where the file is loaded.
+/// The offset of the next entry's address in an entry of the list. The first word of an entry is the load address of the file.
 const NEXT: u64 = 24;
 /// The most entries that are followed, because the list may be a circle.
 const MOST: usize = 10_000;

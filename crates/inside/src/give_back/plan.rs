@@ -9,7 +9,7 @@ use crate::give_back::remedy::{self, ReleaseCall};
 pub struct HeapPlan {
     /// The calls.
     pub remedy: &'static ReleaseCall,
-    /// Resident bytes that it would give back; `None` if the heap could not be divided.
+    /// Resident bytes that it would give back; `None` if the heap could not be divided into parts.
     pub forecast: Option<u64>,
     /// Whether the forecast is only an upper bound.
     pub at_most: bool,

@@ -24,11 +24,11 @@ pub struct Stat {
     pub parent: u32,
     /// Page faults without a disk read.
     pub minor_faults: u64,
-    /// Such faults of its children that it has waited for.
+    /// Page faults without a disk read, of the children that it has waited for.
     pub minor_faults_of_children: u64,
     /// Page faults with a disk read.
     pub major_faults: u64,
-    /// Such faults of its children that it has waited for.
+    /// Page faults with a disk read, of the children that it has waited for.
     pub major_faults_of_children: u64,
     /// Processor time in the program, in ticks.
     pub user: u64,

@@ -108,7 +108,8 @@ pub fn go_on(pid: u32) {
 fn stopped_by(pid: u32) -> Option<i32> {
     let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
     let flags = libc::WSTOPPED | libc::WNOHANG;
-    // SAFETY: the kernel fills a siginfo, which all-zero bytes are a valid value of; its child's fields are those of `waitid`.
+    // SAFETY: the kernel fills the siginfo. If it does not, all-zero bytes are a valid value. After `waitid` the fields of a child are
+    // valid.
     unsafe {
         let failed = libc::waitid(libc::P_PID, pid, info.as_mut_ptr(), flags) != 0;
         let info = info.assume_init();

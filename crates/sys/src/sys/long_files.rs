@@ -6,9 +6,9 @@ use std::mem::MaybeUninit;
 /// The longest file that this process may write, in bytes; `u64::MAX` without a limit.
 pub fn longest_file() -> u64 {
     let mut longest = MaybeUninit::<libc::rlimit>::uninit();
-    // SAFETY: getrlimit fills the structure where it says 0, and nothing else reads it.
+    // SAFETY: getrlimit fills the structure if it returns 0, and nothing else reads it.
     match unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, longest.as_mut_ptr()) } {
-        // SAFETY: it said 0.
+        // SAFETY: it returned 0, so it has filled the structure.
         0 => unsafe { longest.assume_init() }.rlim_cur,
         _ => u64::MAX,
     }

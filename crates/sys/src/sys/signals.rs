@@ -70,8 +70,8 @@ pub fn pass_signals_on(child: u32) {
     handle(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP], pass_on);
 }
 
-/// From now on this process survives SIGINT, SIGTERM, SIGHUP and SIGQUIT, and holds them: [`HeldSignal::next`] returns each,
-/// and [`HeldSignal::pass_on`] passes it on. For a child in its own process group, which the terminal's signals do not reach.
+/// From now on this process survives SIGINT, SIGTERM, SIGHUP and SIGQUIT, and holds them: [`HeldSignal::next`] returns each, and
+/// [`HeldSignal::pass_on`] passes it on. This is for a child in its own process group, which the terminal's signals do not reach.
 ///
 /// Call this after the child's start, like [`pass_signals_on`].
 pub fn hold_signals() {

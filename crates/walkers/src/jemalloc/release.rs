@@ -79,9 +79,9 @@ pub enum ThreadCacheForm {
 /// How an arena and its count of active pages (`nactive`) are found.
 #[derive(Debug, PartialEq, Eq)]
 pub enum JemallocArenaFields {
-    /// By its part `pa_shard`, which may be at any distance.
+    /// The arena is found by its part `pa_shard`, which may be at any distance.
     Shard,
-    /// A global variable points to it, and it points to its `base_t`.
+    /// The arena is found by two pointers: a global variable points to the arena, and the arena to its `base_t`.
     Base {
         /// The distance of `nactive`.
         active: u64,

@@ -56,9 +56,9 @@ pub struct SliceFields {
     pub block_size: Number,
     /// Where the blocks begin.
     pub start: OlderStart,
-    /// By less than this many bytes, a page of one block is larger than the block: first for a segment with many pages, then for a segment
-    /// with one page. 1 means that both have the same size (`mi_segment_huge_page_alloc`, and in some releases `mi_segment_span_allocate`).
-    /// Otherwise a large page ends at a multiple of 512 KiB (`mi_segments_page_alloc`).
+    /// A page with one block has fewer unused bytes than this. The first number is for a segment with many pages, the second for a segment
+    /// with one page. 1 means that page and block have the same size (`mi_segment_huge_page_alloc`, and in some releases
+    /// `mi_segment_span_allocate`). Otherwise a large page ends at a multiple of 512 KiB (`mi_segments_page_alloc`).
     pub slack: [u64; 2],
     /// `xthread_free`: the first block that another thread has freed. The two low bits are flags.
     pub xthread_free: usize,
@@ -80,10 +80,10 @@ pub struct Number {
 pub enum OlderStart {
     /// At the address in this field.
     Field(usize),
-    /// If the blocks have 8 to 1024 bytes, this many bytes behind the start of its slices. Otherwise at their start.
+    /// At this many bytes behind the start of the page's slices, for blocks of 8 to 1024 bytes. Other blocks begin at the start.
     Fixed(u64),
-    /// Behind the start of its slices: by three blocks if these have up to 64 bytes, by one block up to 512 bytes. Otherwise at their
-    /// start.
+    /// Behind the start of the page's slices. The distance is three blocks for blocks of up to 64 bytes, one block for blocks of up to 512
+    /// bytes, and 0 for larger ones.
     Blocks,
 }
 

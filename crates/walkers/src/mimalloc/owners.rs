@@ -16,9 +16,9 @@ const MOST: usize = 1 << 16;
 /// The number of pages that threads own.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Owned {
-    /// By the threads' counts.
+    /// The number according to the threads' counts.
     pub wanted: u64,
-    /// By the map.
+    /// The number of owned pages in the map.
     pub found: u64,
 }
 

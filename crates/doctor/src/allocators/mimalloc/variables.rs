@@ -11,7 +11,7 @@ pub(super) const FLAVOUR: Flavour = Flavour::Named(NAME);
 /// The beginning of their names. mimalloc accepts upper and lower case.
 const PREFIX: &str = "mimalloc_";
 
-/// Which programs read one of them.
+/// Which programs read this variable; `None` if it is not one of mimalloc's.
 pub(super) fn reader(variable: &str, _: &str, subject: Option<&[Flavour]>) -> Option<(VariableEffect, String)> {
     if !variable.to_ascii_lowercase().starts_with(PREFIX) {
         return None;

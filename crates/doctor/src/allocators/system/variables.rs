@@ -20,7 +20,7 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
     older().map(|(name, _)| name).chain([TUNABLES])
 }
 
-/// Which programs read one of them.
+/// Which programs read this variable; `None` if it is not one of glibc's.
 pub(super) fn reader(variable: &str, value: &str, subject: Option<&[Flavour]>) -> Option<(VariableEffect, String)> {
     if !names().any(|name| name == variable) || variable == TUNABLES && !value.is_empty() && !value.contains(TUNABLE) {
         return None;
