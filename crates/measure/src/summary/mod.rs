@@ -34,7 +34,7 @@ pub use gate::{Judged, MetricLimit};
 pub use judgement::{Judgement, RowComparison};
 pub use noise::Noise;
 pub use ranks::{LEAST_SAMPLES, MISSES, difference_interval, ratio_interval};
-pub use recommendation::{Recommendation, RecommendedStep};
+pub use recommendation::{COST_TOLERANCE, Recommendation, RecommendedStep};
 pub use section::{Chosen, Decided, Published, StudyNotes, StudySection, limit, metric_percent};
 pub use side::Side;
 pub use tail::Tail;

@@ -4,7 +4,10 @@
 use super::{COST, GroupComparison, MedianEstimate, Panel, StudySection, Verdict};
 use crate::metrics::{Better, Metric, metric_of_all};
 
-/// What to do, by the figures in the last column of a panel. Lines are identified by their position in the panel.
+/// How much worse each metric of [`COST`] may be, if the user limits nothing.
+pub const COST_TOLERANCE: f64 = 0.1;
+
+/// What to do, by the figures in the last column of a panel. Lines are named by their place in the panel.
 pub struct Recommendation {
     /// The metric that decides.
     pub metric: Metric,
@@ -14,14 +17,18 @@ pub struct Recommendation {
     pub choice: RecommendedStep,
     /// The line with the best median, even if it is not taken. `None` without figures.
     pub best: Option<usize>,
-    /// The lines in which a larger share of the runs failed than in the first.
+    /// A line that is surely better than the first, and better than the line that is recommended, but costs more than
+    /// [`COST_TOLERANCE`]. `None` if the user names limits: then the user knows what the memory may cost.
+    pub dearer: Option<usize>,
+    /// The lines of which more runs failed than of the first.
     pub failing: Vec<usize>,
 }
 
 /// What to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecommendedStep {
-    /// This line is surely better than the first, within the user's limits, and the best of these.
+    /// This line is surely better than the first, within the limits, and the best of these. The limits are the user's, or else
+    /// [`COST_TOLERANCE`].
     Take(usize),
     /// No candidate is surely better within the limits.
     Keep,
@@ -29,7 +36,7 @@ pub enum RecommendedStep {
     Alone,
     /// The user limits a metric that the rows do not have, so nothing can be proposed.
     Unknown(String),
-    /// The first candidate has no figure, for example because all its runs failed. Nothing can be compared with it.
+    /// The first candidate has no figure of the metric: nothing can be compared with it.
     NoFirst,
 }
 
@@ -48,17 +55,27 @@ impl Recommendation {
             among.min_by(|a, b| order(a.1, b.1)).map(|(line, _)| *line)
         };
         let surely = |line: usize| {
-            let compared = panel.comparison(&metric.name, line, column);
-            compared.is_some_and(|one| one.verdict == Verdict::Better) && is_within(section, panel, line, column)
+            line > 0 && panel.comparison(&metric.name, line, column).is_some_and(|one| one.verdict == Verdict::Better)
         };
-        let taken = || best(&mut all.iter().filter(|(line, _)| *line > 0 && surely(*line)));
+        let fits = |line: usize| match section.within.is_empty() {
+            true => is_affordable(panel, metric, line, column),
+            false => is_within(section, panel, line, column),
+        };
+        let taken = || best(&mut all.iter().filter(|(line, _)| surely(*line) && fits(*line)));
         let choice = match missing_limit(section, panel, column) {
             _ if panel.lines.len() < 2 => RecommendedStep::Alone,
             _ if estimate(panel, 0, column, metric).is_none() => RecommendedStep::NoFirst,
             Some(name) => RecommendedStep::Unknown(name),
             None => taken().map_or(RecommendedStep::Keep, RecommendedStep::Take),
         };
-        Some(Recommendation { metric: metric.clone(), column, choice, best: best(&mut all.iter()), failing })
+        let dearer = match choice {
+            RecommendedStep::Take(_) | RecommendedStep::Keep if section.within.is_empty() => {
+                let surest = best(&mut all.iter().filter(|(line, _)| surely(*line)));
+                surest.filter(|line| choice != RecommendedStep::Take(*line))
+            }
+            _ => None,
+        };
+        Some(Recommendation { metric: metric.clone(), column, choice, best: best(&mut all.iter()), dearer, failing })
     }
 
     /// The line that is recommended: the one to take, or the first. `None` if nothing can be proposed.
@@ -82,13 +99,32 @@ impl Recommendation {
 
     /// What a line costs against the first: the comparisons in the metrics of the cost that have figures.
     pub fn cost<'a>(&self, panel: &'a Panel, line: usize) -> Vec<(&'static str, &'a GroupComparison)> {
-        let metrics = COST.into_iter().filter(|name| *name != self.metric.name);
-        let found = metrics.filter_map(|name| Some((name, panel.comparison(name, line, self.column)?)));
-        found.filter(|(_, one)| one.n.0 > 0 && one.n.1 > 0).collect()
+        cost(panel, &self.metric, line, self.column)
     }
 }
 
-/// The metric that decides in a section: its first one that has a better direction, or else resident memory when idle.
+fn cost<'a>(
+    panel: &'a Panel,
+    deciding: &Metric,
+    line: usize,
+    column: usize,
+) -> Vec<(&'static str, &'a GroupComparison)> {
+    let metrics = COST.into_iter().filter(|name| *name != deciding.name);
+    let found = metrics.filter_map(|name| Some((name, panel.comparison(name, line, column)?)));
+    found.filter(|(_, one)| one.n.0 > 0 && one.n.1 > 0).collect()
+}
+
+/// Whether no metric of the cost is surely more than [`COST_TOLERANCE`] worse. An undecided one may be twice as bad in the median: on a
+/// busy machine the times of equal candidates differ by more than the tolerance, but not by that.
+fn is_affordable(panel: &Panel, deciding: &Metric, line: usize, column: usize) -> bool {
+    const UNDECIDED: f64 = 1.0;
+    cost(panel, deciding, line, column).into_iter().all(|(name, one)| {
+        let times = if metric_of_all(name).better == Better::Higher { 1.0 / one.ratio() } else { one.ratio() };
+        times <= 1.0 + if one.verdict == Verdict::Undecided { UNDECIDED } else { COST_TOLERANCE }
+    })
+}
+
+/// The metric that a section is about: its first one of which less or more is better, or else resident memory when idle.
 fn deciding_metric(section: &StudySection) -> &Metric {
     let named = section.about.metrics.iter().find(|metric| metric.better != Better::Neither);
     named.unwrap_or_else(|| metric_of_all("resident"))

@@ -8,8 +8,8 @@ use crate::draw::{Answer, Pasted};
 use crate::report::lines::DeployLines;
 use allocanary_measure::metrics::Better;
 use allocanary_measure::summary::{
-    Axis, Decided, Findings, GroupComparison, LEAST_SAMPLES, MedianEstimate, Panel, Recommendation, RecommendedStep,
-    StudySection, Verdict,
+    Axis, COST_TOLERANCE, Decided, Findings, GroupComparison, LEAST_SAMPLES, MedianEstimate, Panel, Recommendation,
+    RecommendedStep, StudySection, Verdict,
 };
 
 pub use json::compared;
@@ -90,8 +90,8 @@ fn of_panel(section: &StudySection, panel: &Panel) -> Option<Pasted> {
     Some(Pasted { heading: format!("To paste, for {name}"), name, lines: labelled, note: lines.note() })
 }
 
-/// `at 16 threads take system: it has the least resident, 30.2 MiB (better -40 % against jemalloc); its cost: throughput equal, p99 undecided.`, or
-/// `keep jemalloc: no candidate is clearly better in resident.`
+/// `at 16 threads take system: it has the least resident, 30.2 MiB (better -40 % against jemalloc); its cost (none is surely more than
+/// 10 % worse): throughput equal, p99 undecided.`, or `keep jemalloc: no candidate is clearly better in resident.`
 fn sentence(section: &StudySection, panel: &Panel, found: &Recommendation) -> Option<String> {
     let (metric, first) = (&found.metric.name, panel.lines[0].name());
     let place = match panel.axis {
@@ -108,9 +108,9 @@ fn sentence(section: &StudySection, panel: &Panel, found: &Recommendation) -> Op
         // Without any figure there is no answer.
         RecommendedStep::NoFirst => {
             found.best?;
-            format!(
-                "{place}nothing is proposed: {first} has no {metric} to compare with, since none of its runs succeeded"
-            )
+            let ran = panel.lines[0].points[found.column].as_ref().is_some_and(|point| point.n() > 0);
+            let why = if ran { "" } else { ", since none of its runs succeeded" };
+            format!("{place}nothing is proposed: {first} has no {metric} to compare with{why}")
         }
         RecommendedStep::Alone if place.is_empty() => format!("here {first} has {metric} {}", figure(found.best?)),
         RecommendedStep::Alone => format!("{place}{first} has {metric} {}", figure(found.best?)),
@@ -124,6 +124,15 @@ fn sentence(section: &StudySection, panel: &Panel, found: &Recommendation) -> Op
         }
         RecommendedStep::Keep if found.best? == 0 && section.within.is_empty() => {
             format!("{place}keep {first}: it has the {most} {metric}, {}", figure(0))
+        }
+        RecommendedStep::Keep if found.dearer.is_some() => {
+            let cost = found.dearer.map_or(Vec::new(), |line| found.cost(panel, line));
+            let names: Vec<&str> = cost.into_iter().map(|(name, _)| name).collect();
+            format!(
+                "{place}keep {first}: no candidate is clearly better in {metric} and at most {} worse in {}",
+                percent(COST_TOLERANCE),
+                names.join(", ")
+            )
         }
         RecommendedStep::Keep => {
             let mut text =
@@ -147,10 +156,13 @@ fn sentence(section: &StudySection, panel: &Panel, found: &Recommendation) -> Op
         }
     };
     if let RecommendedStep::Take(line) = found.choice {
-        let cost = found.cost(panel, line);
-        let cost: Vec<String> = cost.iter().map(|(name, one)| format!("{name} {}", brief(one))).collect();
+        let cost = cost(panel, found, line);
         if !cost.is_empty() {
-            text.push_str(&format!("; its cost: {}", cost.join(", ")));
+            let most = match section.within.is_empty() {
+                true => format!(" (none is surely more than {} worse)", percent(COST_TOLERANCE)),
+                false => String::new(),
+            };
+            text.push_str(&format!("; its cost{most}: {cost}"));
         }
     }
     let failing: Vec<String> = found.failing.iter().map(|at| panel.lines[*at].name()).collect();
@@ -161,6 +173,12 @@ fn sentence(section: &StudySection, panel: &Panel, found: &Recommendation) -> Op
         text.push_str(&format!("; n {} is too few to be sure", few.n));
     }
     text.push('.');
+    if let Some(line) = found.dearer {
+        let less = if found.metric.better == Better::Higher { "More" } else { "Less" };
+        let saving = found.saving(panel, line).map_or(String::new(), sure);
+        let (name, figure, cost) = (panel.lines[line].name(), figure(line), cost(panel, found, line));
+        text.push_str(&format!(" {less}, at a higher cost: {name}, {figure} ({saving} against {first}): {cost}."));
+    }
     Some(text)
 }
 
@@ -177,7 +195,18 @@ fn within(section: &StudySection) -> String {
     if limits.is_empty() { String::new() } else { format!(" within {}", limits.join(", ")) }
 }
 
-/// `worse +52 %`, `equal` or `undecided`, and the spikes.
+/// `throughput equal, p99 worse 3.0x`.
+fn cost(panel: &Panel, found: &Recommendation, line: usize) -> String {
+    let all = found.cost(panel, line);
+    all.iter().map(|(name, one)| format!("{name} {}", brief(one))).collect::<Vec<_>>().join(", ")
+}
+
+/// `10 %`.
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+/// `worse +52 %`, `equal`, `undecided`; and the spikes.
 fn brief(compared: &GroupComparison) -> String {
     let verdict = match compared.verdict {
         verdict @ (Verdict::Equal | Verdict::Undecided) => verdict.text().into(),

@@ -123,13 +123,65 @@ fn every_report_names_the_same_candidate_and_has_its_lines() {
     assert!((20..280).contains(&kept), "both answers were drawn: {kept}");
 }
 
-/// If all runs of the first candidate failed, nothing can be compared.
+/// If all runs of the first candidate failed, or none has the metric, nothing can be compared. These are two reasons.
 #[test]
 fn a_first_candidate_without_figures_is_not_kept() {
     let mut findings = drawn(&mut Rng::new(1), false);
-    findings.sections[0].panels[0].lines[0].points[0].as_mut().unwrap().estimates.clear();
-    let said = "Nothing is proposed: own has no peak_resident to compare with, since none of its runs succeeded.";
-    assert_eq!((sentences(&findings), pasted(&findings).len()), (vec![said.to_string()], 0));
+    let first = |findings: &mut Findings, gone: &str| {
+        let point = findings.sections[0].panels[0].lines[0].points[0].as_mut().unwrap();
+        point.estimates.retain(|name, _| !gone.contains(&**name));
+        (sentences(findings), pasted(findings).len())
+    };
+    let said = "Nothing is proposed: own has no peak_resident to compare with";
+    assert_eq!(first(&mut findings, "peak_resident"), (vec![format!("{said}.")], 0));
+    let failed = format!("{said}, since none of its runs succeeded.");
+    assert_eq!(first(&mut findings, "peak_resident wall"), (vec![failed], 0));
+}
+
+/// The candidate with the least memory is not taken if it costs more than the tolerance. It is named second.
+#[test]
+fn the_least_memory_at_a_higher_cost_comes_second() {
+    let said = |findings: &Findings| sentences(findings).remove(0);
+    let costs = |ratios: [f64; 2], limited: bool| {
+        let with_three = |findings: &Findings| findings.sections[0].panels[0].lines.len() >= 3;
+        let mut findings = (1..).map(|seed| drawn(&mut Rng::new(seed), limited)).find(with_three).unwrap();
+        let panel = &mut findings.sections[0].panels[0];
+        panel.lines.truncate(3);
+        for (line, median) in [(1, 20.0), (2, 50.0)] {
+            let point = panel.lines[line].points[0].as_mut().unwrap();
+            point.estimates.get_mut("peak_resident").unwrap().median = median * f64::from(1 << 20);
+        }
+        let of = |ratios: [f64; 2], verdicts: [Verdict; 2]| {
+            let each = (1..).zip(ratios.into_iter().zip(verdicts));
+            each.map(|(line, (ratio, verdict))| (line, 0, compared(ratio, verdict))).collect::<Vec<_>>()
+        };
+        let better = [Verdict::Better; 2];
+        panel.in_metrics.insert("peak_resident".into(), of([0.2, 0.5], better));
+        panel.in_metrics.insert("wall".into(), of([1.0, 1.0], [Verdict::Equal; 2]));
+        panel.in_metrics.insert("p99".into(), of(ratios, [Verdict::Worse; 2]));
+        findings
+    };
+    let text = said(&costs([10.0, 1.05], false));
+    assert!(text.starts_with("Take mimalloc:allow_thp=0: it has peak_resident, 50.0 MiB "), "{text}");
+    assert!(text.contains("; its cost (none is surely more than 10 % worse): p99 worse "), "{text}");
+    assert!(text.contains(" Less, at a higher cost: jemalloc:narenas=1, 20.0 MiB (better "), "{text}");
+    let text = said(&costs([10.0, 10.0], false));
+    let keep = "Keep own: no candidate is clearly better in peak_resident and at most 10 % worse in p99. Less, at a higher cost: jemalloc";
+    assert!(text.starts_with(keep), "{text}");
+    let text = said(&costs([1.05, 1.05], false));
+    assert!(text.starts_with("Take jemalloc:narenas=1: it has the least ") && !text.contains("higher cost"), "{text}");
+    // An undecided cost is no reason against a candidate, unless its median is more than twice as bad.
+    let undecided = |ratio: f64| {
+        let mut findings = costs([ratio, 1.0], false);
+        let all = findings.sections[0].panels[0].in_metrics.get_mut("p99").unwrap();
+        all[0].2.verdict = Verdict::Undecided;
+        said(&findings)
+    };
+    assert!(undecided(1.9).starts_with("Take jemalloc:narenas=1: "), "{}", undecided(1.9));
+    assert!(undecided(2.1).starts_with("Take mimalloc:allow_thp=0: "), "{}", undecided(2.1));
+    // The user's limit is on the time alone.
+    let text = said(&costs([10.0, 1.05], true));
+    assert!(text.starts_with("Take jemalloc:narenas=1: ") && !text.contains("higher cost"), "{text}");
 }
 
 /// A search has its own answer. No report gives another one.
