@@ -208,4 +208,6 @@ fn a_budget_that_is_used_up_is_told() {
     let ran = allocanary(folder.path(), words(line));
     assert_eq!((ran.code, samples(&folder.path().join("out")).len()), (Some(0), 6), "{ran:?}");
     assert!(ran.err.contains("the time budget is used up: 114 of 120 processes were not run"), "{}", ran.err);
+    let last = ran.err.trim_end().lines().last().unwrap_or_default();
+    assert_eq!(last, "114 processes are left; finish with `allocanary study --resume --out-dir out`");
 }

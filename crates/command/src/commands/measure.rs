@@ -63,12 +63,17 @@ impl MeasureRun<'_> {
             self.report_of(&rows.readable)?;
             return Err(left::told(&rows, &self.target, "study", left::resume_study));
         }
+        // The answer comes last, and after it only where the rows are and how to go on.
+        ended.iter().for_each(tell_budgets);
         let reported = self.report();
         // A full disk stops both the rows and the report. The error of the rows is returned first, because it says what
         // is lost.
         let ended = ended?;
         reported?;
-        tell_budgets(&ended);
+        let left: usize = ended.out_of_budget.iter().map(|study| study.left).sum();
+        if left > 0 && ended.interrupted.is_none() {
+            terminal::tell(format_args!("{left} processes are left; {}", self.how_to_resume()));
+        }
         if let Some(left) = ended.interrupted {
             terminal::tell(format_args!("interrupted: {left} processes are left; {}", self.how_to_resume()));
             return Ok(ExitCode::from(130));

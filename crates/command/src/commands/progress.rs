@@ -94,8 +94,14 @@ impl Course {
 
     fn line(&self) -> String {
         let cells: usize = self.stretches.iter().map(|stretch| stretch.cells).sum();
-        let left = show_duration(self.left(self.since.elapsed()));
-        format!("{} of {cells} processes, about {left} left", self.before + self.done)
+        let (done, elapsed) = (self.before + self.done, self.since.elapsed());
+        let budget = self.stretches.get(self.at).and_then(|now| now.budget);
+        if budget.is_some_and(|budget| elapsed >= budget) {
+            return format!(
+                "{done} of {cells} processes; the time budget is over, and the round that runs is the last"
+            );
+        }
+        format!("{done} of {cells} processes, about {} left", show_duration(self.left(elapsed)))
     }
 }
 
