@@ -9,7 +9,10 @@
 //!    of time.
 //! 4. A client that does not read its answer is dropped (`wire`).
 //!
-//! hyper speaks HTTP. Neither hyper nor a small crate on top of it limits the number of connections, so this crate does.
+//! If the site has a certificate, a connection waits in the lobby until it has sent the first message of TLS, and its place is for the rest.
+//! The state of health is answered without TLS: it is no secret, and no certificate that has expired makes a probe fail.
+//!
+//! hyper speaks HTTP. It has no limit for connections, and neither has a small crate that uses it.
 
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
 
@@ -17,6 +20,8 @@ mod listen;
 mod lobby;
 mod places;
 mod site;
+#[cfg(feature = "tls")]
+mod tls;
 mod wire;
 
 use std::convert::Infallible;
@@ -26,6 +31,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::sleep;
@@ -93,10 +99,24 @@ fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset | ErrorKind::Interrupted)
 }
 
-/// Serves one connection. It ends when the client closes it, when a limit of hyper is reached, or when the caller drops this future.
+/// Serves one connection in plain HTTP. Its end is that of the client, of hyper's limits, or of whoever drops this.
 pub async fn connection<S: Site>(stream: TcpStream, site: Arc<S>, limits: Limits) {
     // A page is written as a whole, so waiting for more data gains nothing.
     let _ = stream.set_nodelay(true);
+    requests(Wire::new(stream), site, limits).await;
+}
+
+/// Serves one connection that has a place, by TLS if the site has a certificate.
+async fn placed<S: Site>(stream: TcpStream, site: Arc<S>, limits: Limits) {
+    #[cfg(feature = "tls")]
+    if let Some(config) = site.tls() {
+        return tls::connection(stream, config, site, limits).await;
+    }
+    connection(stream, site, limits).await;
+}
+
+/// Answers the requests on a connection.
+async fn requests<S: Site>(wire: impl AsyncRead + AsyncWrite + Unpin, site: Arc<S>, limits: Limits) {
     let service = hyper::service::service_fn(move |request| {
         let site = site.clone();
         async move { Ok::<_, Infallible>(site.answer(request).await) }
@@ -107,7 +127,7 @@ pub async fn connection<S: Site>(stream: TcpStream, site: Arc<S>, limits: Limits
         .header_read_timeout(limits.head)
         .max_buf_size(MOST_HEAD)
         .keep_alive(limits.keeps_alive)
-        .serve_connection(TokioIo::new(Wire::new(stream)), service)
+        .serve_connection(TokioIo::new(wire), service)
         .await;
 }
 

@@ -23,10 +23,14 @@ use crate::{Limits, Site, connection};
 pub(crate) const MOST_WAITING: usize = 512;
 /// The most connections that have sent a request and wait for a place.
 pub(crate) const MOST_ASKED: usize = 256;
-/// A connection whose head is longer than this many bytes gets a place before the head is complete. That is safe, because the client has to
-/// send these bytes first.
-const MOST_PEEKED: usize = 2048;
-/// If all connections in the lobby have sent a request, none can be closed: it looks again for room after this time.
+/// If the head of a request does not end within this many bytes, the connection gets a place before the head is
+/// complete: sending so many bytes has a cost for the client.
+pub(crate) const MOST_PEEKED: usize = 2048;
+/// The first byte of a connection that speaks TLS: the type of the record of its first message.
+pub(crate) const HANDSHAKE: u8 = 22;
+/// The bytes of a record before its message: type, version, length.
+const HANDSHAKE_HEAD: usize = 5;
+/// How long to wait before the next look for room, if all connections here have sent a request.
 const AGAIN: Duration = Duration::from_millis(10);
 
 /// A waiting connection. Its task holds the receiver of `end`, and closes the connection when something arrives.
@@ -117,7 +121,7 @@ enum Asked {
     Nothing,
     /// The state of health.
     Health,
-    /// Anything else.
+    /// For anything else, or for what only TLS will show.
     Page,
 }
 
@@ -148,10 +152,17 @@ fn peek(stream: &TcpStream, health: &str) -> io::Result<Option<Asked>> {
     let ends = |end: &[u8]| bytes.windows(end.len()).any(|piece| piece == end);
     Ok(match length {
         0 => Some(Asked::Nothing),
+        _ if bytes[0] == HANDSHAKE => is_whole_record(bytes).then_some(Asked::Page),
         _ if ends(b"\n\r\n") || ends(b"\n\n") => Some(if is_for(bytes, health) { Asked::Health } else { Asked::Page }),
         MOST_PEEKED => Some(Asked::Page),
         _ => None,
     })
+}
+
+/// Whether the first message of TLS is whole, or so long that it must be looked at without its end.
+fn is_whole_record(bytes: &[u8]) -> bool {
+    let length = bytes.get(3..5).map(|length| usize::from(length[0]) << 8 | usize::from(length[1]));
+    length.is_some_and(|length| bytes.len() >= (HANDSHAKE_HEAD + length).min(MOST_PEEKED))
 }
 
 /// Whether a head asks for this path.
@@ -200,6 +211,11 @@ mod tests {
         assert_eq!(waits(b"GET / HTTP/1.1\r\nhost: a\r\n"), None);
         assert_eq!(sends(&[b'x'; MOST_PEEKED]), Some(Asked::Page), "it is answered with 431 later on");
         assert_eq!(waits(b""), None);
+        assert_eq!(sends(b"\x16\x03\x01\0\x02ab"), Some(Asked::Page), "the first message of TLS is whole");
+        assert_eq!(waits(b"\x16\x03\x01\0\x02a"), None);
+        assert_eq!(waits(b"\x16\x03\x01"), None);
+        let long = [&b"\x16\x03\x01\xff\xff"[..], &[0; MOST_PEEKED]].concat();
+        assert_eq!(asked(|stream| stream.write_all(&long).unwrap()), Some(Asked::Page));
         assert_eq!(asked(|stream| stream.shutdown(Shutdown::Write).unwrap()), Some(Asked::Nothing));
         let half = |stream: &mut std::net::TcpStream| {
             stream.write_all(b"GET /").unwrap();

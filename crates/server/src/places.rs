@@ -11,7 +11,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::lobby::{MOST_ASKED, MOST_WAITING};
-use crate::{Limits, Site, connection};
+use crate::{Limits, Site, placed};
 
 /// The most connections that are served at a time. More wait in the lobby, and then in the kernel's queue.
 const MOST_OPEN: usize = 64;
@@ -75,7 +75,7 @@ pub(crate) async fn give<S: Site>(
 }
 
 async fn served<S: Site>(stream: TcpStream, site: &Arc<S>, limits: Limits) {
-    let served = connection(stream, site.clone(), limits);
+    let served = placed(stream, site.clone(), limits);
     match limits.whole {
         Some(whole) => _ = timeout(whole, served).await,
         None => served.await,

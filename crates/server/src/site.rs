@@ -9,13 +9,19 @@ use hyper::{Request, Response};
 
 /// Answers the requests of a server.
 pub trait Site: Send + Sync + 'static {
-    /// The path of the state of health. It is answered before all other requests, so its answer has to be short and must not wait.
+    /// The path of the state of health, which is answered before all others, and without TLS. Its answer has to be short, and may not wait.
     const HEALTH: &'static str = "/healthz";
 
     /// Answers a request. Its head has been read, its body has not.
     fn answer(&self, request: Request<Incoming>) -> impl Future<Output = Response<Full<Bytes>>> + Send;
 
-    /// Called after connections were closed to make room for others. `count` is their number.
+    /// The certificate for the next connection, with its settings. All is plain HTTP without one.
+    #[cfg(feature = "tls")]
+    fn tls(&self) -> Option<std::sync::Arc<rustls::ServerConfig>> {
+        None
+    }
+
+    /// Is told how many connections were closed to make room for others.
     fn closed(&self, count: u64) {
         let _ = count;
     }
