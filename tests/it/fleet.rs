@@ -199,6 +199,14 @@ fn what_cannot_be_meant_is_refused() {
         ("node --listen 127.0.0.1:0 --every 5ms", "at least 1s"),
         ("node --listen nowhere", "ADDRESS:PORT"),
         ("node --once --profiles", "cannot be used with"),
+        ("node --listen 0.0.0.0:0 --profiles", "--profiles: wanted --auth kubernetes"),
+        // A test runs in no pod.
+        ("node --listen 127.0.0.1:0 --auth kubernetes", "wanted a pod's token and KUBERNETES_SERVICE_HOST"),
+        ("node --listen 127.0.0.1:0 --tls-key /nonexistent/key", "--tls-certificate"),
+        (
+            "node --listen 127.0.0.1:0 --tls-key /nonexistent/key --tls-certificate /nonexistent/certificate",
+            "/nonexistent/certificate",
+        ),
         ("node --once --otlp http://127.0.0.1:1", "cannot be used with"),
         ("node --listen 127.0.0.1:0 --otlp https://127.0.0.1:1", "wanted http://HOST:PORT"),
         ("fleet", "NODE"),

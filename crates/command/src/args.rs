@@ -34,7 +34,7 @@ pub use compare::CompareFlags;
 pub use completions::{CompletionsFlags, GlossaryFlags};
 pub use doctor::DoctorFlags;
 pub use door::DoorFlags;
-pub use fleet::{FleetFlags, NodeFlags};
+pub use fleet::{AgentTrust, FleetFlags, NodeAuth, NodeFlags};
 pub use give_back::GiveBackFlags;
 pub use heap::HeapFlags;
 pub use kube::{KubeAction, KubeFlags};

@@ -1,5 +1,4 @@
-//! An HTTP client. In: a URL. Out: the server's answer, within a limit of time and of size. For the kubelet it also speaks TLS and shows
-//! the pod's own token.
+//! Asks a server. In: a URL. Out: what it answers, within a time and a size. Also by TLS, and with a token.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -22,9 +21,13 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
+use crate::metrics::plain;
+
 /// The largest answer: a kubelet's list of 500 pods has some 10 MiB.
 const MOST: usize = 16 << 20;
-/// The time limit for connecting, sending and the whole answer.
+/// The longest text of an error that is read.
+const MOST_SAID: usize = 64 << 10;
+/// The time for all of it.
 const WITHIN: Duration = Duration::from_secs(10);
 /// The folder where a pod has its token, and the certificate of its cluster's authority.
 const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -36,15 +39,43 @@ pub struct Trust {
     pub authority: Option<PathBuf>,
     /// Whether the certificate is left unchecked. Most kubelets have one that nobody has signed.
     pub unverified: bool,
-    /// The file with a token, if there is one. It is shown only over TLS, or to this machine.
-    pub token: Option<PathBuf>,
+    /// The token, if one is shown: over TLS, or to this machine.
+    pub token: Option<Token>,
+}
+
+/// A token.
+#[derive(Clone)]
+pub enum Token {
+    /// The file that has it. It is read for each request, because the kubelet renews it.
+    File(PathBuf),
+    /// The token itself.
+    Text(String),
+}
+
+impl std::fmt::Debug for Token {
+    /// No token is shown by accident.
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Token::File(file) => write!(out, "the token in {}", file.display()),
+            Token::Text(_) => out.write_str("a token"),
+        }
+    }
+}
+
+impl Token {
+    fn read(&self) -> Result<String, String> {
+        match self {
+            Token::File(file) => input::text(file).map_err(|error| format!("{}: {error}", file.display())),
+            Token::Text(text) => Ok(text.clone()),
+        }
+    }
 }
 
 impl Trust {
     /// The trust of a client in a pod. It shows the pod's token, if there is one.
     pub fn of_pod(authority: Option<PathBuf>, unverified: bool) -> Trust {
         let token = Path::new(ACCOUNT).join("token");
-        Trust { authority, unverified, token: token.exists().then_some(token) }
+        Trust { authority, unverified, token: token.exists().then_some(Token::File(token)) }
     }
 }
 
@@ -62,10 +93,9 @@ pub async fn fetch(url: &str, trust: &Trust) -> Result<Bytes, String> {
     within(url, trust, None).await
 }
 
-/// The server's answer to a POST of this body.
-#[cfg(feature = "otlp")]
-pub async fn post(url: &str, sent: HttpBody) -> Result<Bytes, String> {
-    within(url, &Trust::default(), Some(sent)).await
+/// What the server answers to this.
+pub async fn post(url: &str, trust: &Trust, sent: HttpBody) -> Result<Bytes, String> {
+    within(url, trust, Some(sent)).await
 }
 
 async fn within(url: &str, trust: &Trust, sent: Option<HttpBody>) -> Result<Bytes, String> {
@@ -158,10 +188,8 @@ fn request(uri: &Uri, trust: &Trust, sent: Option<HttpBody>) -> Result<Request<F
     request = request.header(HOST, authority);
     // Without TLS, anybody on the way could read the token and use it.
     let is_safe = uri.scheme_str() == Some("https") || uri.host().is_some_and(is_this_machine);
-    if let Some(file) = trust.token.as_ref().filter(|_| is_safe) {
-        // Read for each request, because the kubelet renews it.
-        let token = input::text(file).map_err(|error| format!("{}: {error}", file.display()))?;
-        request = request.header(AUTHORIZATION, format!("Bearer {}", token.trim()));
+    if let Some(token) = trust.token.as_ref().filter(|_| is_safe) {
+        request = request.header(AUTHORIZATION, format!("Bearer {}", token.read()?.trim()));
     }
     request.body(Full::new(sent.map_or_else(Bytes::new, |(_, bytes)| bytes))).map_err(text)
 }
@@ -174,13 +202,26 @@ async fn exchange(
     let connection = tokio::spawn(connection);
     let response = sender.send_request(request).await.map_err(text)?;
     let status = response.status();
-    if !status.is_success() {
-        return Err(format!("wanted status 200, found {status}"));
-    }
-    let body = Limited::new(response.into_body(), MOST).collect().await;
+    let most = if status.is_success() { MOST } else { MOST_SAID };
+    let body = Limited::new(response.into_body(), most).collect().await;
     connection.abort();
+    if !status.is_success() {
+        let said = body.map_or_else(|_| String::new(), |body| said(&body.to_bytes()));
+        return Err(format!("wanted status 200, found {status}{said}"));
+    }
     body.map(|body| body.to_bytes())
         .map_err(|error| format!("reading the answer (at most {} MiB): {error}", MOST >> 20))
+}
+
+/// What a server says with an error: the message of a status of Kubernetes, or the first line.
+fn said(body: &[u8]) -> String {
+    let message = serde_json::from_slice(body).ok().and_then(|status: serde_json::Value| {
+        let message = status["message"].as_str()?;
+        Some(message.to_string())
+    });
+    let message = message.unwrap_or_else(|| String::from_utf8_lossy(body).into_owned());
+    let line = plain(message.trim().lines().next().unwrap_or_default());
+    if line.is_empty() { String::new() } else { format!(": {line}") }
 }
 
 fn text(error: impl Display) -> String {
@@ -274,7 +315,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "secret\n").unwrap();
         let (url, served) = server(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}".to_vec());
-        let trust = Trust { token: Some(file.path().into()), ..Trust::default() };
+        let trust = Trust { token: Some(Token::File(file.path().into())), ..Trust::default() };
         assert_eq!(fetched(&url, &trust).unwrap(), "{}");
         let request = served.join().unwrap();
         assert!(
@@ -287,7 +328,7 @@ mod tests {
     fn a_token_is_not_shown_where_others_may_listen() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "secret").unwrap();
-        let trust = Trust { token: Some(file.path().into()), ..Trust::default() };
+        let trust = Trust { token: Some(Token::File(file.path().into())), ..Trust::default() };
         let shows = |url: &str| {
             request(&bracketed(url).parse().unwrap(), &trust, None).unwrap().headers().contains_key(AUTHORIZATION)
         };
@@ -348,7 +389,11 @@ mod tests {
             assert!(error.starts_with(&url), "{error}");
             error
         };
-        assert!(said(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n").contains("found 401"));
+        assert!(said(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n").ends_with("found 401 Unauthorized"));
+        let line = said(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 9\r\n\r\nu may\x07not\n");
+        assert!(line.ends_with("found 403 Forbidden: u may\u{fffd}not"), "{line}");
+        let message = said(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 18\r\n\r\n{\"message\":\"u x\"} ");
+        assert!(message.ends_with("found 403 Forbidden: u x"), "{message}");
         assert!(!said(b"garbage\r\n\r\n").is_empty());
         let endless = [b"HTTP/1.1 200 OK\r\n\r\n".to_vec(), vec![b'x'; MOST + 1]].concat();
         assert!(said(&endless).contains("at most 16 MiB"));

@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use crate::metrics;
 use crate::names::PodNames;
-use crate::server::{Get, HttpPage};
+use crate::server::{Get, HEALTH, HttpPage};
 
 /// Turns a report into a page for a person.
 pub type Show = fn(&NodeReport) -> String;
@@ -46,6 +46,7 @@ pub struct Desk {
     shown: Mutex<Arc<PublishedReport>>,
     told: Mutex<Option<Result<PodNames, String>>>,
     sent: Mutex<Option<OtlpDelivery>>,
+    certificate: Mutex<Option<String>>,
     #[cfg(feature = "otlp")]
     news: tokio::sync::Notify,
 }
@@ -91,7 +92,17 @@ impl Desk {
         lock(&self.sent).clone()
     }
 
-    /// Takes the kubelet's last answer, if one came since the last call.
+    /// Puts down why the files of the certificate cannot be used; `None` if they can.
+    pub fn say_of_certificate(&self, problem: Option<String>) {
+        *lock(&self.certificate) = problem;
+    }
+
+    /// Why the files of the certificate cannot be used.
+    pub fn problem_of_certificate(&self) -> Option<String> {
+        lock(&self.certificate).clone()
+    }
+
+    /// Takes what the kubelet has said since it was last taken.
     pub fn take(&self) -> Option<Result<PodNames, String>> {
         lock(&self.told).take()
     }
@@ -119,7 +130,7 @@ pub fn pages(desk: &Arc<Desk>, show: Show, patience: Duration) -> Vec<HttpPage> 
         page("/report", "text/html; charset=utf-8", |shown, show| {
             shown.page.get_or_init(|| Ok(Bytes::from(show(&shown.report)))).clone()
         }),
-        HttpPage { path: "/healthz", kind: "text/plain; charset=utf-8", get: Get::Now(health) },
+        HttpPage { path: HEALTH, kind: "text/plain; charset=utf-8", get: Get::Now(health) },
     ]
 }
 

@@ -19,7 +19,7 @@ use opentelemetry_proto::tonic::metrics::v1::{
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use prost::Message;
 
-use crate::client::{bracketed, post};
+use crate::client::{Trust, bracketed, post};
 use crate::desk::Desk;
 use crate::metrics::{self, Labels, plain};
 
@@ -88,7 +88,9 @@ impl Sender {
         for (request, points) in pieces {
             let answer = match is_lost {
                 true => None,
-                false => Some(post(&self.url, (KIND, request)).await.and_then(|answer| refused(&answer))),
+                false => {
+                    Some(post(&self.url, &Trust::default(), (KIND, request)).await.and_then(|answer| refused(&answer)))
+                }
             };
             match answer {
                 Some(Ok((rejected, why))) => {

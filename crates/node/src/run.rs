@@ -14,16 +14,18 @@ use allocanary_sys::proc::ProcStatus;
 
 use crate::agent::Agent;
 use crate::asking::ChildRequest;
+use crate::certificate::{Certificate, CertificateFiles};
 use crate::client::{Trust, fetch, runtime};
 use crate::costs::{Clock, Costs, Work, resident};
 use crate::desk::{Desk, PublishedReport, pages};
+use crate::gate::{ApiServer, Gate};
 use crate::look::{HeapReader, NoProfile};
 use crate::names::PodNames;
 #[cfg(feature = "otlp")]
 use crate::otlp::Sender;
 use crate::profiles::{self, ProfileRequest};
 use crate::schedule::AgentStep;
-use crate::server::serve;
+use crate::server::{Guard, serve};
 use crate::world::{HostKernel, World};
 
 pub use crate::desk::Show;
@@ -44,6 +46,10 @@ pub struct AgentOptions {
     pub otlp: Option<String>,
     /// The kubelet's URL, if the kubelet is asked for names: `https://10.0.0.1:10250/pods`.
     pub kubelet: Option<(String, Trust)>,
+    /// The certificate, if pages are served by TLS.
+    pub certificate: Option<CertificateFiles>,
+    /// The API server that says who may have pages, if not everybody may.
+    pub asks: Option<ApiServer>,
 }
 
 /// If nothing is read for so long, the child ends and its memory is given back.
@@ -185,6 +191,7 @@ fn run_in<W: World>(
     look: &mut dyn HeapReader,
     show: Show,
 ) -> Result<(), String> {
+    let certificate = options.certificate.clone().map(Certificate::read).transpose()?.map(Arc::new);
     #[cfg(feature = "otlp")]
     let since = world.time();
     let mut runner = Runner::new(world, &options, look);
@@ -194,11 +201,11 @@ fn run_in<W: World>(
     #[cfg(feature = "otlp")]
     let sender = options.otlp.as_deref().map(|url| Sender::new(url, since)).transpose()?;
     show_now(&mut runner, &desk);
+    let guard = Guard { gate: options.asks.map(Gate::new), certificate: certificate.clone() };
     let runtime = runtime()?;
     let (queue, asks) = channel();
-    let asked = desk.clone();
-    // This sender keeps the channel open as long as this function runs. Without `--profiles` nobody sends, and the agent waits for requests
-    // all the same.
+    let (asked, followed) = (desk.clone(), desk.clone());
+    // It goes on as long as this function: without `--profiles` nobody asks, and the agent waits for it all the same.
     let asking = queue.clone();
     let server = thread::Builder::new().name("http".into()).spawn(move || {
         runtime.block_on(async {
@@ -213,7 +220,10 @@ fn run_in<W: World>(
             if let Some((url, trust)) = options.kubelet {
                 tokio::spawn(ask_names(url, trust, asked));
             }
-            serve(listener, pages).await
+            if let Some(certificate) = certificate {
+                tokio::spawn(certificate.follow(followed));
+            }
+            serve(listener, pages, guard).await
         })
     });
     server.map_err(|error| format!("starting the server: {error}"))?;
@@ -224,6 +234,7 @@ fn run_in<W: World>(
 
 fn show_now<W: World>(runner: &mut Runner<W>, desk: &Desk) {
     let mut report = runner.report();
+    report.problems.extend(desk.problem_of_certificate());
     report.own.sent = desk.sent();
     report
         .problems

@@ -15,6 +15,8 @@ fn options() -> AgentOptions {
         profiles: false,
         otlp: None,
         kubelet: None,
+        certificate: None,
+        asks: None,
     }
 }
 

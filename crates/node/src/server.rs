@@ -1,4 +1,4 @@
-//! Serves the agent's pages. In: requests of any client. Out: pages, one for each connection, within a limit of time.
+//! The pages that the agent serves. In: requests of anybody, or of those who may. Out: pages, one a connection, within a limit of time.
 
 use std::net::TcpListener as StdListener;
 use std::pin::Pin;
@@ -9,15 +9,22 @@ use allocanary_server::{Limits, Site};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::header::{CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Method, Request, Response, StatusCode};
+use rustls::ServerConfig;
+
+use crate::certificate::Certificate;
+use crate::gate::Gate;
 
 /// The time for the head of a request.
 const HEAD_WITHIN: Duration = Duration::from_secs(3);
 /// The time for a whole connection. A client that reads too slowly gets part of a page.
 pub const WITHIN: Duration = Duration::from_secs(10);
 
-/// A page: its path, its content type, and its source.
+/// The path of the state of health.
+pub const HEALTH: &str = "/healthz";
+
+/// A page: its path, its type, and who has it.
 pub struct HttpPage {
     /// The path, such as `/metrics`.
     pub path: &'static str,
@@ -47,21 +54,39 @@ pub struct PageRefusal {
     pub why: String,
 }
 
-/// Serves for ever. Wants a runtime with I/O and time.
-pub async fn serve(listener: StdListener, pages: Vec<HttpPage>) -> std::io::Result<()> {
-    let limits = Limits { head: HEAD_WITHIN, whole: Some(WITHIN), keeps_alive: false };
-    allocanary_server::serve(listener, Arc::new(Pages(pages)), limits).await
+/// Who may have pages, and how they get there.
+#[derive(Default)]
+pub struct Guard {
+    /// Who says who may have them. Everybody may without it.
+    pub gate: Option<Gate>,
+    /// The certificate for TLS. All is plain HTTP without it.
+    pub certificate: Option<Arc<Certificate>>,
 }
 
-struct Pages(Vec<HttpPage>);
+/// Serves for ever. Runs on the thread of a runtime that has I/O and time.
+pub async fn serve(listener: StdListener, pages: Vec<HttpPage>, guard: Guard) -> std::io::Result<()> {
+    let limits = Limits { head: HEAD_WITHIN, whole: Some(WITHIN), keeps_alive: false };
+    allocanary_server::serve(listener, Arc::new(Pages { pages, guard }), limits).await
+}
+
+struct Pages {
+    pages: Vec<HttpPage>,
+    guard: Guard,
+}
 
 impl Site for Pages {
+    const HEALTH: &'static str = HEALTH;
+
     async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
-        answer(&request, &self.0).await
+        answer(&request, &self.pages, self.guard.gate.as_ref()).await
+    }
+
+    fn tls(&self) -> Option<Arc<ServerConfig>> {
+        self.guard.certificate.as_ref().map(|certificate| certificate.config())
     }
 }
 
-async fn answer<B>(request: &Request<B>, pages: &[HttpPage]) -> Response<Full<Bytes>> {
+async fn answer<B>(request: &Request<B>, pages: &[HttpPage], gate: Option<&Gate>) -> Response<Full<Bytes>> {
     if request.method() != Method::GET && request.method() != Method::HEAD {
         return refused(StatusCode::METHOD_NOT_ALLOWED, "wanted GET");
     }
@@ -69,6 +94,12 @@ async fn answer<B>(request: &Request<B>, pages: &[HttpPage]) -> Response<Full<By
         let known: String = pages.iter().map(|page| format!(" {}", page.path)).collect();
         return refused(StatusCode::NOT_FOUND, &format!("wanted one of:{known}"));
     };
+    // A probe has no token.
+    if let Some(gate) = gate.filter(|_| page.path != HEALTH)
+        && let Err(PageRefusal { status, why }) = gate.admit(request.headers(), page.path).await
+    {
+        return refused(status, &why);
+    }
     let made = match &page.get {
         Get::Now(get) => get().map_err(|why| PageRefusal { status: StatusCode::INTERNAL_SERVER_ERROR, why }),
         Get::Later(ask) => ask(request.uri().query().unwrap_or_default()).await,
@@ -80,7 +111,11 @@ async fn answer<B>(request: &Request<B>, pages: &[HttpPage]) -> Response<Full<By
 }
 
 fn refused(status: StatusCode, why: &str) -> Response<Full<Bytes>> {
-    response(status, "text/plain; charset=utf-8", format!("{why}\n").into())
+    let mut response = response(status, "text/plain; charset=utf-8", format!("{why}\n").into());
+    if status == StatusCode::UNAUTHORIZED {
+        response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    response
 }
 
 fn response(status: StatusCode, kind: &'static str, text: Bytes) -> Response<Full<Bytes>> {
@@ -116,7 +151,7 @@ mod tests {
         ];
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(serve(listener, pages))
+            runtime.block_on(serve(listener, pages, Guard::default()))
         });
         address
     }

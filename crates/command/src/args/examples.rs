@@ -232,6 +232,10 @@ Examples:
       with the names of pods
   allocanary node --listen 127.0.0.1:9912 --profiles
       also profiles, for `go tool pprof` (docs/fleet.md)
+  allocanary node --listen 0.0.0.0:9912 --auth kubernetes \\
+      --tls-certificate tls.crt --tls-key tls.key
+      in a pod: for those of whom the API server says that they may
+      (docs/fleet-security.md)
 
 Exit codes: 0 success; 2 the port is taken, or --once cannot ask the kubelet.";
 

@@ -3,7 +3,17 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Args, ValueHint};
+use clap::{Args, ValueEnum, ValueHint};
+
+/// Who may have the pages of an agent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum NodeAuth {
+    /// Everybody who reaches the port.
+    #[default]
+    None,
+    /// Those of whom the cluster's API server says that they may.
+    Kubernetes,
+}
 
 /// Flags of `node`.
 #[derive(Args, Clone, Default)]
@@ -27,8 +37,18 @@ pub struct NodeFlags {
     /// check it].
     #[arg(long, requires = "kubelet")]
     pub kubelet_unverified: bool,
-    /// Also serve the profile of a process that has one, at /debug/pprof/heap?pid=N: names of functions and sizes, for everybody who reaches
-    /// the port [default: off].
+    /// Who may have the pages. `kubernetes` asks the API server about the bearer token of each request; /healthz needs none. At an address that
+    /// others reach, it wants TLS.
+    #[arg(long, value_name = "WHO", default_value = "none", conflicts_with = "once")]
+    pub auth: NodeAuth,
+    /// Serve the pages by TLS, with the certificate in this PEM file. A renewed file is shown without a restart [default: plain HTTP].
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "tls_key", conflicts_with = "once")]
+    pub tls_certificate: Option<PathBuf>,
+    /// The key of the certificate [default: none].
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "tls_certificate")]
+    pub tls_key: Option<PathBuf>,
+    /// Also serve the profile of a process that has one, at /debug/pprof/heap?pid=N: names of functions and sizes. At an address that others
+    /// reach, it wants `--auth kubernetes` [default: off].
     #[arg(long, conflicts_with = "once")]
     pub profiles: bool,
     /// Also send the metrics to this receiver of OTLP after each count, such as http://127.0.0.1:4318. The agent appends /v1/metrics [default:
@@ -46,12 +66,26 @@ pub struct NodeFlags {
     pub cpu_percent: f64,
 }
 
+/// What `fleet` and `try` show to agents, and whom they believe.
+#[derive(Args, Clone, Default)]
+pub struct AgentTrust {
+    /// The file with a bearer token for agents with `--auth kubernetes`. It is shown over TLS only [default: none].
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub token: Option<PathBuf>,
+    /// The PEM file of the authority that has signed the agents' certificates [default: the cluster's, in a pod].
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub authority: Option<PathBuf>,
+}
+
 /// Flags of `fleet`.
 #[derive(Args, Clone, Default)]
 pub struct FleetFlags {
     /// Agents, such as http://10.0.0.1:9912, and files of their /report.json.
     #[arg(value_name = "NODE", required = true, value_hint = ValueHint::AnyPath)]
     pub nodes: Vec<String>,
+    /// What agents with TLS or tokens want.
+    #[command(flatten)]
+    pub trust: AgentTrust,
     /// Print JSON, for a script [default: off].
     #[arg(long)]
     pub json: bool,

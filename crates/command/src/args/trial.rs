@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
+use super::fleet::AgentTrust;
+
 /// Flags of `try`.
 #[derive(Args, Clone, Default)]
 pub struct TryFlags {
@@ -13,6 +15,9 @@ pub struct TryFlags {
     /// Agents, such as http://10.0.0.1:9912, files of their /report.json, and folders of such files.
     #[arg(value_name = "NODE", value_hint = ValueHint::AnyPath)]
     pub nodes: Vec<String>,
+    /// What agents with TLS or tokens want.
+    #[command(flatten)]
+    pub trust: AgentTrust,
     /// The variables that one replica gets, such as "MALLOC_ARENA_MAX=2 A='b c'".
     #[arg(long, value_name = "VARIABLES")]
     pub env: String,

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::terminal;
-use crate::args::FleetFlags;
-use allocanary_node::client::{Trust, fetch_all};
+use crate::args::{AgentTrust, FleetFlags};
+use allocanary_node::client::{Token, Trust, fetch_all};
 use allocanary_rows::error::{Error, Result};
 use allocanary_rows::fleet::{Fleet, NodeReport};
 use allocanary_screens::views::fleet;
@@ -15,7 +15,7 @@ use allocanary_sys::{input, private};
 /// Prints the report. The exit code is 1 if a node did not answer: its replicas are then missing from all figures.
 pub fn run(flags: &FleetFlags) -> Result<ExitCode> {
     let (mut reports, mut missing) = (Vec::new(), Vec::new());
-    for answer in read_all(&flags.nodes).map_err(Error::Input)? {
+    for answer in read_all(&flags.nodes, &flags.trust).map_err(Error::Input)? {
         match answer {
             Ok(report) => reports.push(report),
             Err(error) => missing.push(error),
@@ -42,12 +42,15 @@ pub fn run(flags: &FleetFlags) -> Result<ExitCode> {
 }
 
 /// The report of an agent or a file. The error names it.
-pub(super) fn read(node: &str) -> std::result::Result<NodeReport, String> {
-    read_all(&[node.to_string()])?.pop().expect("one answer for one node")
+pub(super) fn read(node: &str, trust: &AgentTrust) -> std::result::Result<NodeReport, String> {
+    read_all(&[node.to_string()], trust)?.pop().expect("one answer for one node")
 }
 
-/// The reports of all nodes: first those of files, then those of agents.
-fn read_all(nodes: &[String]) -> std::result::Result<Vec<std::result::Result<NodeReport, String>>, String> {
+/// The reports of all, in their order: first those of files.
+fn read_all(
+    nodes: &[String],
+    trust: &AgentTrust,
+) -> std::result::Result<Vec<std::result::Result<NodeReport, String>>, String> {
     let is_url = |node: &&String| node.starts_with("http://") || node.starts_with("https://");
     let (agents, files): (Vec<&String>, Vec<&String>) = nodes.iter().partition(is_url);
     let parsed = |node: &str, text: &str| NodeReport::parse(text).map_err(|error| format!("{node}: {error}"));
@@ -57,7 +60,9 @@ fn read_all(nodes: &[String]) -> std::result::Result<Vec<std::result::Result<Nod
     };
     let url = |node: &&String| format!("{}/report.json", node.trim_end_matches('/').trim_end_matches("/report.json"));
     let urls: Vec<String> = agents.iter().map(url).collect();
-    let answers = fetch_all(&urls, &Trust::default())?.into_iter().zip(&urls);
+    let token = trust.token.clone().map(Token::File);
+    let trust = Trust { authority: trust.authority.clone(), token, unverified: false };
+    let answers = fetch_all(&urls, &trust)?.into_iter().zip(&urls);
     let answered = answers.map(|(answer, url)| answer.and_then(|bytes| parsed(url, &String::from_utf8_lossy(&bytes))));
     Ok(files.into_iter().map(file).chain(answered).collect())
 }

@@ -6,9 +6,11 @@ use std::time::Duration;
 pub mod profile;
 
 use super::{reader, terminal};
-use crate::args::NodeFlags;
+use crate::args::{NodeAuth, NodeFlags};
 use allocanary_heap::Reader;
+use allocanary_node::certificate::CertificateFiles;
 use allocanary_node::client::Trust;
+use allocanary_node::gate::ApiServer;
 use allocanary_node::look::{CounterReply, CounterTarget, HeapReader, LookReply, LookRequest, NoProfile};
 use allocanary_node::metrics;
 use allocanary_node::run::{AgentOptions, listen, once, run as serve};
@@ -38,7 +40,8 @@ pub fn run(flags: &NodeFlags) -> Result<ExitCode> {
     let told = |error| Error::Input(format!("--listen {address}: {error}: choose another port, or end who has it"));
     let listener = listen(address).map_err(told)?;
     let at = listener.local_addr().map_err(told)?;
-    terminal::tell(format_args!("node {}: http://{at}/metrics, /report and /report.json", options.node));
+    let scheme = if options.certificate.is_some() { "https" } else { "http" };
+    terminal::tell(format_args!("node {}: {scheme}://{at}/metrics, /report and /report.json", options.node));
     serve(options, listener, &mut child, page).map_err(Error::Input)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -67,8 +70,27 @@ fn options(flags: &NodeFlags) -> Result<AgentOptions> {
             "--otlp: this allocanary was built without it: build it with the feature otlp".into(),
         ));
     }
-    let (profiles, otlp) = (flags.profiles, flags.otlp.clone());
-    Ok(AgentOptions { node, every, share: flags.cpu_percent / 100.0, profiles, otlp, kubelet })
+    let certificate = flags.tls_certificate.clone().zip(flags.tls_key.clone());
+    let certificate = certificate.map(|(certificate, key)| CertificateFiles { certificate, key });
+    let asks = match flags.auth {
+        NodeAuth::None => None,
+        NodeAuth::Kubernetes => {
+            let told = |error| Error::Input(format!("--auth kubernetes: {error}"));
+            Some(ApiServer::of_pod(Trust::of_pod(None, false)).map_err(told)?)
+        }
+    };
+    // Whoever listens on the way could use a token, and names of functions are for those who may.
+    let is_reached = flags.listen.is_some_and(|address| !address.ip().is_loopback());
+    if is_reached && asks.is_some() && certificate.is_none() {
+        return Err(Error::Input(
+            "--auth kubernetes: wanted --tls-certificate and --tls-key, or --listen 127.0.0.1:PORT".into(),
+        ));
+    }
+    if is_reached && flags.profiles && asks.is_none() {
+        return Err(Error::Input("--profiles: wanted --auth kubernetes, or --listen 127.0.0.1:PORT".into()));
+    }
+    let (profiles, otlp, share) = (flags.profiles, flags.otlp.clone(), flags.cpu_percent / 100.0);
+    Ok(AgentOptions { node, every, share, profiles, otlp, kubelet, certificate, asks })
 }
 
 /// The child that reads processes, so that nothing in their memory can harm the agent.

@@ -115,7 +115,7 @@ fn read(flags: &TryFlags, target: &TrialTarget, time: Duration, every: Duration)
                 terminal::tell(format_args!("{path}: read no further than {MOST} reports of this workload"));
                 break;
             }
-            let report = fleet::read(&file.to_string_lossy()).map_err(Error::Input)?;
+            let report = fleet::read(&file.to_string_lossy(), &flags.trust).map_err(Error::Input)?;
             reports.extend(Some(only(report, target)).filter(has_rows));
         }
     }
@@ -139,7 +139,7 @@ fn read(flags: &TryFlags, target: &TrialTarget, time: Duration, every: Duration)
     for number in 1.. {
         let (mut answered, mut error) = (0, String::new());
         for url in &urls {
-            match fleet::read(url) {
+            match fleet::read(url, &flags.trust) {
                 Ok(report) => {
                     let report = only(report, target);
                     if let Some(folder) = &flags.out_dir {
