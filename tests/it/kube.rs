@@ -1,5 +1,6 @@
 //! `allocanary kube`, which is `kubectl allocanary`, with a kubectl that answers from files.
 
+use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -12,6 +13,9 @@ echo "$*" >> calls
 case "$*" in
 *"get pods --all-namespaces -l app.kubernetes.io/name=allocanary-node --field-selector status.phase=Running -o json") cat agents.json ;;
 *"get --request-timeout=20s --raw /api/v1/namespaces/monitoring/pods/agent-1:9912/proxy/report.json") cat report.json ;;
+*"create --raw /api/v1/namespaces/monitoring/serviceaccounts/agents-top/token -f -") cat > asked.json; cat token.json ;;
+*"port-forward -n monitoring --address 127.0.0.1 pod/agent-1 :9912") echo "Forwarding from 127.0.0.1:$(cat port) -> 9912"; exec sleep 60 ;;
+*"port-forward "*) echo "error: pods \"agent-2\" is forbidden" >&2; exit 1 ;;
 *"--raw "*) echo "Error from server (ServiceUnavailable): the server is currently unable" >&2; exit 1 ;;
 *"get pod -o json -n shop -- web-1") cat pod.json ;;
 *"get pod -o json -n shop -- web-2") sed 's/"n1"/"n3"/; s/web-1/web-2/' pod.json ;;
@@ -91,4 +95,45 @@ fn what_an_agent_cannot_tell_is_said_with_what_to_do() {
     assert!(told(folder.path(), "kube top").err.contains("helm install allocanary"));
     std::fs::write(folder.path().join("agents.json"), "[").unwrap();
     assert!(told(folder.path(), "kube top").err.contains("wanted a list of pods"));
+}
+
+/// Answers one request with the report, and gives its head.
+fn agent(port: &Path) -> std::thread::JoinHandle<String> {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    std::fs::write(port, listener.local_addr().unwrap().port().to_string()).unwrap();
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).unwrap();
+            head.push(byte[0]);
+        }
+        write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{REPORT}", REPORT.len()).unwrap();
+        String::from_utf8(head).unwrap()
+    })
+}
+
+#[test]
+fn an_agent_that_wants_a_token_is_asked_by_a_forwarded_port() {
+    let folder = cluster();
+    let guarded = AGENTS
+        .replace("\"containers\"", "\"serviceAccountName\":\"agents\",\"containers\"")
+        .replace("\"name\":\"agent\"", "\"name\":\"agent\",\"args\":[\"node\",\"--auth=kubernetes\"]");
+    std::fs::write(folder.path().join("agents.json"), guarded).unwrap();
+    std::fs::write(folder.path().join("token.json"), r#"{"status":{"token":"s3cret"}}"#).unwrap();
+    let asked = agent(&folder.path().join("port"));
+    let top = told(folder.path(), "kube top");
+    assert!(top.code == Some(1) && top.out.contains("shop/deployment/web/web: 1 x glibc"), "{top:?}");
+    let missing = "left out: node n2: kubectl port-forward pod/agent-2: error: pods \"agent-2\" is forbidden: wanted the right to create";
+    let out = top.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(out.contains(missing), "{top:?}");
+    let wanted = std::fs::read_to_string(folder.path().join("asked.json")).unwrap();
+    assert!(wanted.contains("\"kind\":\"TokenRequest\"") && wanted.contains("\"expirationSeconds\":600"), "{wanted}");
+    let head = asked.join().unwrap();
+    assert!(head.starts_with("GET /report.json ") && head.contains("authorization: Bearer s3cret\r\n"), "{head}");
+
+    std::fs::write(folder.path().join("token.json"), "{}").unwrap();
+    let top = told(folder.path(), "kube top");
+    assert!(top.code == Some(2) && top.err.contains("wanted a TokenRequest as JSON"), "{top:?}");
 }

@@ -2,6 +2,7 @@
 //! table of `fleet`, or what an agent says about one pod. It only reads.
 
 mod cluster;
+mod guarded;
 
 use std::process::ExitCode;
 
