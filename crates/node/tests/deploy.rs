@@ -59,6 +59,16 @@ fn told() -> BTreeSet<String> {
     lines.map(|line| line.split(['{', ' ']).next().unwrap().to_string()).collect()
 }
 
+/// The chart as helm renders it for a version of Kubernetes; or what helm says.
+fn render_for(version: &str, more: &[&str]) -> (bool, String) {
+    let version = format!("--kube-version={version}");
+    tool("helm", &[&["template", "x", "helm", &version], more].concat()).expect("it was there a moment ago")
+}
+
+fn render(more: &[&str]) -> (bool, String) {
+    render_for("1.34.0", more)
+}
+
 /// The names in a text that begin as ours do.
 fn named(text: &str, begin: &str) -> BTreeSet<String> {
     let is_of_name = |one: char| one.is_ascii_alphanumeric() || one == '_' || one == ':';
@@ -111,14 +121,8 @@ fn rules_and_dashboard_name_only_what_the_agent_tells_or_a_rule_records() {
 fn the_chart_is_taken_by_helm_and_has_the_rights_that_it_needs_and_no_others() {
     let Some((is_well, said)) = tool("helm", &["lint", "--strict", "helm"]) else { return };
     assert!(is_well, "{said}");
-    let render_for = |version: &str, more: &[&str]| {
-        let version = format!("--kube-version={version}");
-        let all = [&["template", "x", "helm", &version], more].concat();
-        tool("helm", &all).expect("it was there a moment ago")
-    };
-    let render = |more: &[&str]| render_for("1.34.0", more);
     let from = "--set-json=networkPolicy.from=[{\"namespaceSelector\":{\"matchLabels\":{\"a\":\"monitoring\"}}}]";
-    let (is_well, whole) = render(&["--set=podMonitor.enabled=true,prometheusRule.enabled=true", from]);
+    let (is_well, whole) = render(&["--set=serviceMonitor.enabled=true,prometheusRule.enabled=true", from]);
     assert!(is_well, "{whole}");
     for wanted in [
         "hostPID: true",
@@ -126,7 +130,9 @@ fn the_chart_is_taken_by_helm_and_has_the_rights_that_it_needs_and_no_others() {
         "appArmorProfile: {type: Unconfined}",
         "readOnlyRootFilesystem: true",
         "resources: [nodes/pods]",
-        "httpGet: {path: /healthz, port: http}",
+        "httpGet: {path: /healthz, port: http, scheme: HTTP}",
+        "kind: ServiceMonitor",
+        "      scheme: http\n",
         "--listen=[::]:9912",
         "a: monitoring",
         "honorLabels: true",
@@ -147,6 +153,7 @@ fn the_chart_is_taken_by_helm_and_has_the_rights_that_it_needs_and_no_others() {
     assert!(is_well && early.contains("resources: [nodes/proxy]") && early.contains("--kubelet-unverified"), "{early}");
     assert!(early.contains("beta.kubernetes.io/agent: unconfined") && !early.contains("appArmorProfile:"), "{early}");
     assert!(early.contains("ingress: []"), "nobody may scrape by default: {early}");
+    assert!(!whole.contains("--auth") && !whole.contains("--tls") && !whole.contains("auth-delegator"), "{whole}");
     assert!(!whole.contains("pods/exec"), "roles for people come if they are wanted: {whole}");
     let (is_well, people) = render(&["--set=roles=true,hostPID=false"]);
     assert!(is_well && people.contains("hostPID: false"), "{people}");
@@ -163,19 +170,16 @@ fn the_chart_is_taken_by_helm_and_has_the_rights_that_it_needs_and_no_others() {
         }
         assert!(!people.contains(&format!("  name: {name}\nsubjects")), "{people}");
     }
-    let (is_well, said) = render(&["--set=podMonitor.enabled=true"]);
+    let (is_well, said) = render(&["--set=serviceMonitor.enabled=true"]);
     assert!(!is_well && said.contains("networkPolicy.from"), "{said}");
     let (is_well, alone) = render(&["--set=kubelet.enabled=false"]);
     assert!(is_well && !alone.contains("ClusterRole") && !alone.contains("--kubelet"), "{alone}");
     assert!(alone.contains("egress: []"), "{alone}");
     assert!(!whole.contains("--profiles") && !whole.contains("--otlp") && !whole.contains("port: 53"), "{whole}");
-    let url = "--set=profiles=true,otlp.url=http://c.monitoring:4318,kubelet.enabled=false";
+    let url = "--set=otlp.url=http://c.monitoring:4318,kubelet.enabled=false";
     let to = "--set-json=otlp.to=[{\"namespaceSelector\":{\"matchLabels\":{\"a\":\"collectors\"}}}]";
     let (is_well, more) = render(&[url, to]);
-    assert!(
-        is_well && more.contains("- --profiles\n") && more.contains("- --otlp=http://c.monitoring:4318\n"),
-        "{more}"
-    );
+    assert!(is_well && more.contains("- --otlp=http://c.monitoring:4318\n"), "{more}");
     assert!(more.contains("a: collectors") && more.contains("{port: 53, protocol: UDP}"), "{more}");
     let (is_well, said) = render(&[url]);
     assert!(!is_well && said.contains("otlp.to"), "{said}");
@@ -188,5 +192,67 @@ fn the_chart_is_taken_by_helm_and_has_the_rights_that_it_needs_and_no_others() {
     for every in ["0s", "500ms"] {
         let (is_well, said) = render(&[&format!("--set=every={every}")]);
         assert!(!is_well && said.contains("every"), "the agent refuses it as well: {said}");
+    }
+}
+
+#[test]
+fn with_auth_the_chart_asks_the_api_server_and_speaks_tls_and_without_it_passes_no_profile() {
+    if tool("helm", &["version"]).is_none() {
+        return;
+    }
+    let from = "--set-json=networkPolicy.from=[{\"podSelector\":{}}]";
+    let guarded = "--set=auth=kubernetes,tls.secretName=cert,kubelet.enabled=false";
+    let (is_well, whole) = render(&[guarded, from, "--set=profiles=true,roles=true,serviceMonitor.enabled=true"]);
+    assert!(is_well, "{whole}");
+    for wanted in [
+        "- --auth=kubernetes\n",
+        "- --tls-certificate=/tls/tls.crt\n",
+        "- --tls-key=/tls/tls.key\n",
+        "- --profiles\n",
+        "automountServiceAccountToken: true",
+        "secret: {secretName: cert, defaultMode: 0400",
+        "{name: https, containerPort: 9912, protocol: TCP}",
+        // A probe needs neither.
+        "httpGet: {path: /healthz, port: https, scheme: HTTP}",
+        "name: system:auth-delegator",
+        "- {port: 6443, protocol: TCP}",
+        "      scheme: https\n",
+        "serverName: x-allocanary.default.svc",
+        "ca: {secret: {name: cert, key: ca.crt}}",
+        "bearerTokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token",
+        "nonResourceURLs: [\"/metrics\"]",
+        "nonResourceURLs: [\"/debug/pprof/*\"]",
+    ] {
+        assert!(whole.contains(wanted), "{wanted}: {whole}");
+    }
+    let role =
+        whole.split("\n---\n").find(|one| one.contains("kind: Role\n") && one.contains("  name: x-allocanary-top\n"));
+    let role = role.expect("a role for `top`");
+    for wanted in [
+        "resources: [serviceaccounts/token]\n    resourceNames: [x-allocanary-top]\n    verbs: [create]",
+        "resources: [pods/portforward]\n    verbs: [create]",
+        "resources: [pods]\n    verbs: [get]",
+    ] {
+        assert!(role.contains(wanted), "{wanted}: {role}");
+    }
+    // Of the roles for pages, only that of `top` is bound, and to its own account.
+    let bound: Vec<&str> = whole.split("\n---\n").filter(|one| one.contains("kind: ClusterRoleBinding")).collect();
+    assert_eq!(bound.len(), 2, "{bound:?}");
+    assert!(
+        bound
+            .iter()
+            .any(|one| one.contains("name: default-x-allocanary-report") && one.contains("name: x-allocanary-top,"))
+    );
+    let own = "--set=serviceMonitor.enabled=true,serviceMonitor.tlsConfig.insecureSkipVerify=true,serviceMonitor.authorization.credentials.name=s";
+    let (is_well, own) = render(&[guarded, from, own]);
+    assert!(is_well && own.contains("insecureSkipVerify: true") && own.contains("name: s"), "{own}");
+    assert!(!own.contains("bearerTokenFile") && !own.contains("ca.crt"), "{own}");
+    let (is_well, only_tls) = render(&["--set=tls.secretName=cert"]);
+    assert!(is_well && only_tls.contains("--tls-key=") && !only_tls.contains("--auth="), "{only_tls}");
+    for (more, wanted) in
+        [("auth=kubernetes", "tls.secretName"), ("profiles=true,tls.secretName=cert", "auth: kubernetes")]
+    {
+        let (is_well, said) = render(&[&format!("--set={more}")]);
+        assert!(!is_well && said.contains(wanted), "{more}: {said}");
     }
 }

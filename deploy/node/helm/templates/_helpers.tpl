@@ -14,3 +14,6 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- define "node.proxy" -}}
 {{- if eq .Values.kubelet.right "nodes/proxy" }}yes{{ else if and (eq .Values.kubelet.right "auto") (semverCompare "<1.33-0" .Capabilities.KubeVersion.Version) }}yes{{ end -}}
 {{- end }}
+{{- define "node.scheme" -}}
+{{- if .Values.tls.secretName }}https{{ else }}http{{ end -}}
+{{- end }}
