@@ -11,15 +11,16 @@ use crate::net::{Net, Running};
 
 const MONITORING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/monitoring");
 
-/// A Prometheus in the bridge's namespace that scrapes all nodes each second.
-struct Prometheus<'a> {
+/// A Prometheus in the bridge's namespace.
+pub struct Prometheus<'a> {
     net: &'a Net,
     _folder: tempfile::TempDir,
     _process: Running,
 }
 
 impl Prometheus<'_> {
-    /// Starts it with the rules. `minute` replaces the one minute for which rules look back.
+    /// Starts it with the rules, and scrapes all nodes each second. `minute` replaces the one minute for which rules look
+    /// back.
     fn start<'a>(net: &'a Net, minute: &str) -> Prometheus<'a> {
         let folder = tempfile::tempdir().unwrap();
         let rules = std::fs::read_to_string(format!("{MONITORING}/rules.yaml")).unwrap();
@@ -36,6 +37,11 @@ impl Prometheus<'_> {
             folder.path().display(),
             targets.join(", ")
         );
+        Prometheus::with(net, folder, &config)
+    }
+
+    /// Starts it with this configuration. The folder, which may have files for it, goes with it.
+    pub fn with<'a>(net: &'a Net, folder: tempfile::TempDir, config: &str) -> Prometheus<'a> {
         std::fs::write(folder.path().join("prometheus.yml"), config).unwrap();
         let path = folder.path().display();
         let process = net.spawn(
@@ -48,7 +54,8 @@ impl Prometheus<'_> {
         Prometheus { net, _folder: folder, _process: process }
     }
 
-    fn get(&self, path: &str) -> Value {
+    /// What its API answers.
+    pub fn get(&self, path: &str) -> Value {
         serde_json::from_str(&self.net.get("b", "127.0.0.1:9999", path)).unwrap_or_default()
     }
 
@@ -84,7 +91,7 @@ impl Prometheus<'_> {
     }
 
     /// The only value that a query returns.
-    fn one(&self, text: &str) -> Option<f64> {
+    pub fn one(&self, text: &str) -> Option<f64> {
         self.query(text).filter(|values| values.len() == 1).map(|values| values[0])
     }
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds a real kube-apiserver for the test beside this file, and fetches the definition of PodMonitor that the Prometheus
-# operator brings. Needs Go of the version that go.mod asks for, and a module proxy; a quarter of an hour on two cores, once.
-#   tests/namespaces/apiserver/build.sh [FOLDER]     FOLDER/{kube-apiserver,podmonitors.yaml}; without one, apiserver/ in Cargo's target
+# Builds a real kube-apiserver for the tests beside this file, and the part of a kubelet that forwards ports. Fetches the
+# definitions of PodMonitor and ServiceMonitor that the Prometheus operator brings. Needs Go of the version that go.mod asks for, and a module proxy; a quarter of an hour on two cores, once.
+#   tests/namespaces/apiserver/build.sh [FOLDER]     FOLDER/{kube-apiserver,port-forwarder,*.yaml}; without one, apiserver/ in Cargo's target
 set -euo pipefail
 version=1.34.4
 operator=github.com/prometheus-operator/prometheus-operator@v0.85.0
@@ -17,9 +17,12 @@ module() {
     echo "$found"
 }
 
-cp --no-preserve=mode "$(module "$operator")/example/prometheus-operator-crd/monitoring.coreos.com_podmonitors.yaml" \
-    "$folder/podmonitors.yaml"
-if [ -x "$folder/kube-apiserver" ] && [ "$("$folder/kube-apiserver" --version)" = "Kubernetes v$version" ]; then
+here=$(cd "$(dirname "$0")" && pwd)
+definitions=$(module "$operator")/example/prometheus-operator-crd
+for kind in podmonitors servicemonitors; do
+    cp --no-preserve=mode "$definitions/monitoring.coreos.com_$kind.yaml" "$folder/$kind.yaml"
+done
+if [ -x "$folder/port-forwarder" ] && [ -x "$folder/kube-apiserver" ] && [ "$("$folder/kube-apiserver" --version)" = "Kubernetes v$version" ]; then
     echo "$folder/kube-apiserver is there already"
     exit
 fi
@@ -46,4 +49,7 @@ for setting in "gitVersion=v$version" "gitMajor=$major" "gitMinor=$minor"; do
 done
 CGO_ENABLED=0 GOWORK=off GOFLAGS="-mod=mod -buildvcs=false" \
     go build -p "${JOBS:-2}" -trimpath -ldflags "-s -w$set_version" -o "$folder/kube-apiserver" ./cmd/kube-apiserver
+cp -r --no-preserve=mode "$here/forwarder" cmd/port-forwarder
+CGO_ENABLED=0 GOWORK=off GOFLAGS="-mod=mod -buildvcs=false" \
+    go build -p "${JOBS:-2}" -trimpath -ldflags "-s -w" -o "$folder/port-forwarder" ./cmd/port-forwarder
 "$folder/kube-apiserver" --version

@@ -1,6 +1,8 @@
-//! The manifests and discovery against a real API server, with the rights that the manifests give. Needs the files that
+//! The manifests and discovery against a real API server, with the rights that the manifests give; and the agent of a node
+//! behind it (`fleet`). Needs the files that
 //! `build.sh` makes, and etcd, kubectl and openssl.
 
+mod fleet;
 mod plane;
 mod pod;
 

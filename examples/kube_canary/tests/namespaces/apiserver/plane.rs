@@ -14,6 +14,8 @@ use allocanary_testing::skipped::skipped;
 /// The API server's port.
 pub const PORT: u16 = 6443;
 const ADMIN: &str = "the-test-is-the-administrator";
+/// People who have no rights but those that a test gives them. Their tokens are their names.
+pub const PEOPLE: [&str; 3] = ["ann", "bob", "eve"];
 
 /// A running etcd and API server.
 pub struct Plane<'a> {
@@ -29,9 +31,10 @@ pub struct Plane<'a> {
 pub fn built() -> Option<PathBuf> {
     let default = || Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("apiserver");
     let folder = std::env::var_os("KUBE_APISERVER").map_or_else(default, PathBuf::from);
-    if !folder.join("kube-apiserver").exists() || !folder.join("podmonitors.yaml").exists() {
+    let files = ["kube-apiserver", "port-forwarder", "podmonitors.yaml", "servicemonitors.yaml"];
+    if !files.iter().all(|file| folder.join(file).exists()) {
         skipped(format_args!(
-            "needs {}/kube-apiserver, which tests/namespaces/apiserver/build.sh makes",
+            "needs {}/{{kube-apiserver,port-forwarder}}, which tests/namespaces/apiserver/build.sh makes",
             folder.display()
         ));
         return None;
@@ -44,7 +47,8 @@ impl<'a> Plane<'a> {
     pub fn start(net: &'a Net, built: &Path) -> Plane<'a> {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name).display().to_string();
-        std::fs::write(at("tokens.csv"), format!("{ADMIN},admin,1,\"system:masters\"\n")).unwrap();
+        let people: String = PEOPLE.iter().map(|name| format!("{name},{name},{name}\n")).collect();
+        std::fs::write(at("tokens.csv"), format!("{ADMIN},admin,1,\"system:masters\"\n{people}")).unwrap();
         let key = Command::new("openssl").args(["genrsa", "-out", &at("accounts.key"), "2048"]).output().unwrap();
         assert!(key.status.success(), "openssl: {}", String::from_utf8_lossy(&key.stderr));
         let etcd = net.spawn(
@@ -99,6 +103,20 @@ impl<'a> Plane<'a> {
     /// The certificates that the API server made for itself. A client must trust them.
     pub fn certificates(&self) -> PathBuf {
         self.folder.path().join("certificates/apiserver.crt")
+    }
+
+    /// A kubeconfig of one of the [`PEOPLE`].
+    pub fn config_of(&self, person: &str) -> PathBuf {
+        let file = self.folder.path().join(format!("{person}.json"));
+        let cluster = serde_json::json!({"server": format!("https://{SERVER}:{PORT}"), "certificate-authority": self.certificates()});
+        let config = serde_json::json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "test",
+            "clusters": [{"name": "test", "cluster": cluster}],
+            "users": [{"name": person, "user": {"token": person}}],
+            "contexts": [{"name": "test", "context": {"cluster": "test", "user": person}}],
+        });
+        std::fs::write(&file, config.to_string()).unwrap();
+        file
     }
 
     /// Runs kubectl as the administrator, with `input` on its standard input. Returns its output, or its standard error if
