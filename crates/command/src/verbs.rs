@@ -23,10 +23,11 @@ use crate::args::{
     ReplayFlags, ReportFlags, StudyRunFlags, TraceFlags, TryFlags, TuneFlags, WhoFlags,
 };
 use crate::commands::{
-    build, compare, completions, doctor, door, fleet, give_back, glossary, heap, here, kube, list, man, node, preload,
-    record, replay, report, run, study, terminal, trace, trial, tune, who,
+    build, cells, compare, completions, doctor, door, fleet, give_back, glossary, heap, here, kube, list, man, node,
+    preload, record, replay, report, run, study, terminal, trace, trial, tune, who,
 };
 use allocanary_rows::error::{Error, Result};
+use allocanary_rows::mistyped;
 use help::{first_examples, help_flag, overview};
 use verb::{Group, Verb};
 
@@ -258,8 +259,9 @@ static ALL: &[Verb] = &[
 
 /// What a process's memory is, what its allocator keeps, and what to do about it.
 ///
-/// Without a process and a verb, a command that was built with one of the features `*-alloc` measures that allocator, under the
-/// configuration in its environment variables: resident memory for each number of threads.
+/// With flags of a measurement but no verb, such as `allocanary --repeats 10`, a command that was built with one of the features
+/// `*-alloc` measures that allocator, under the configuration in its environment variables: resident memory for each number of
+/// threads. `cargo run` does so without flags, too.
 #[derive(Parser)]
 #[command(
     name = "allocanary",
@@ -329,7 +331,7 @@ pub fn carry_out() -> Result<ExitCode> {
         }
         None => {
             let line = Line::from_arg_matches(&found).unwrap_or_else(|mistake| mistake.exit());
-            let here = || match built_with_an_allocator() {
+            let here = || match built_with_an_allocator() && !is_bare() {
                 true => here::run(&line.here),
                 false => terminal::print_plain(OVERVIEW),
             };
@@ -360,18 +362,36 @@ fn built_with_an_allocator() -> bool {
     crate::given::features().split(',').any(|feature| feature.ends_with("-alloc"))
 }
 
-/// Adds a hint to clap's error if a program was given without `--`, as in `run python3 x.py`.
-fn with_hint(mut mistake: clap::Error, verb: Option<&str>) -> clap::Error {
-    let Some(verb) = verb.filter(|verb| ["run", "record"].contains(verb)) else { return mistake };
-    let found = match mistake.get(ContextKind::InvalidArg) {
-        Some(ContextValue::String(found)) if mistake.kind() == ErrorKind::UnknownArgument => found.clone(),
-        _ => return mistake,
+/// Whether the command line has no word, and cargo did not start the command. `allocanary $(pgrep service)` has none either if there is
+/// no such process. This must not start a measurement of some minutes.
+fn is_bare() -> bool {
+    std::env::args_os().len() < 2 && !cells::is_of_cargo()
+}
+
+/// Adds a hint to clap's error. `word` is the first word of the command line.
+fn with_hint(mut mistake: clap::Error, word: Option<&str>) -> clap::Error {
+    let hint = match (mistake.get(ContextKind::InvalidArg), word) {
+        (Some(ContextValue::String(found)), Some(word)) if mistake.kind() == ErrorKind::UnknownArgument => {
+            hint(word, found)
+        }
+        _ => None,
     };
-    if !found.starts_with('-') {
-        let hint = format!("a program and its arguments come after `--`: allocanary {verb} -- {found} ...");
+    if let Some(hint) = hint {
         mistake.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
     }
     mistake
+}
+
+/// The hint if a program was given without `--`, as in `run python3 x.py`, or if a verb is mistyped, as in `hepa 1`. `found` is the word
+/// that clap did not expect.
+fn hint(word: &str, found: &str) -> Option<String> {
+    if ["run", "record"].contains(&word) {
+        let is_program = !found.starts_with('-');
+        return is_program
+            .then(|| format!("a program and its arguments come after `--`: allocanary {word} -- {found} ..."));
+    }
+    let verb = mistyped(word, ALL.iter().map(|verb| verb.name)).filter(|verb| *verb != word)?;
+    Some(format!("`{word}` is no verb, so it was taken for a process: perhaps allocanary {verb} {found} ..."))
 }
 
 #[cfg(test)]

@@ -26,5 +26,5 @@ pub mod version;
 pub use candidate::Candidate;
 pub use cell::Cell;
 pub use moment::Moment;
-pub use nearest::{nearest, perhaps};
+pub use nearest::{mistyped, nearest, perhaps};
 pub use spec::{PRELOAD, PROCESS_THP, Spec};

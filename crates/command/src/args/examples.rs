@@ -23,8 +23,8 @@ Examples:
   allocanary redis-server --json    the same by its name, for a script
   allocanary -- ./service --port 1  a program that does not run yet
   allocanary study                  compare all allocators, in two minutes
-  allocanary                        measure this build's allocator
-  _RJEM_MALLOC_CONF=narenas:1 allocanary   measure it with one arena (jemalloc)
+  allocanary --repeats 10           measure this build's allocator
+  _RJEM_MALLOC_CONF=narenas:1 allocanary --repeats 10   jemalloc with one arena
 
 Defaults of a measurement without a verb:
   workload server, threads 1,4,16,64, repeats 10, seed 1, no time budget, and a

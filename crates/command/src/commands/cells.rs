@@ -16,6 +16,11 @@ pub fn build_missing() -> Result<()> {
     Builder::find(&place::command()?, features()).map_or(Ok(()), |builder| builder.build())
 }
 
+/// Whether `cargo run` in our sources started this command.
+pub fn is_of_cargo() -> bool {
+    place::command().is_ok_and(|command| Builder::find(&command, features()).is_some())
+}
+
 /// The names of our own programs begin with this.
 const OWN: &str = "allocanary-";
 

@@ -3,7 +3,7 @@
 
 pub mod build;
 mod calls;
-mod cells;
+pub mod cells;
 mod child;
 pub mod compare;
 pub mod completions;

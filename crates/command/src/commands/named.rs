@@ -3,7 +3,7 @@
 
 use allocanary_heap::{ProcessSubject, ProcessTrouble, named, processes};
 use allocanary_rows::error::{Error, Result};
-use allocanary_rows::nearest;
+use allocanary_rows::mistyped;
 use allocanary_text::outside::harmless;
 
 /// The process that a text names. `verb` is for the error.
@@ -37,8 +37,8 @@ pub fn with_memory(verb: &str, pid: u32) -> Result<u32> {
 /// The process that the first word of the command line names. The word may also be a misspelled verb, of these.
 pub fn find_or_verb(text: &str, verbs: &[&str]) -> Result<u32> {
     find("", text).map_err(|error| {
-        let near = nearest(text, verbs.iter().copied());
-        let verb = near.first().map_or(String::new(), |verb| format!("\nIs it a verb? Perhaps `allocanary {verb}`"));
+        let near = mistyped(text, verbs.iter().copied());
+        let verb = near.map_or(String::new(), |verb| format!("\nIs it a verb? Perhaps `allocanary {verb}`"));
         let is_word = text.chars().all(|letter| letter.is_ascii_alphabetic() || letter == '-');
         let also = if verb.is_empty() && is_word {
             "\nNo verb has this name either: `allocanary --help` lists them"
@@ -49,6 +49,9 @@ pub fn find_or_verb(text: &str, verbs: &[&str]) -> Result<u32> {
     })
 }
 
+/// A text of so many letters is taken for the begin of a name.
+const LEAST_BEGIN: usize = 3;
+
 fn among(verb: &str, all: &[ProcessSubject], text: &str) -> Result<u32> {
     let text = harmless(text);
     // `allocanary PROCESS` has no verb.
@@ -57,13 +60,12 @@ fn among(verb: &str, all: &[ProcessSubject], text: &str) -> Result<u32> {
         [one] => Ok(one.pid),
         [] => {
             let names = || all.iter().flat_map(|one| [one.name.raw(), one.raw_file()]).filter(|name| !name.is_empty());
-            let near = nearest(&text, names());
-            let near =
-                match near.first().and_then(|near| all.iter().find(|one| one.name == *near || one.raw_file() == *near))
-                {
-                    Some(one) => format!("; perhaps {} ({})", one.name.harmless(), one.pid),
-                    None => String::new(),
-                };
+            let begins = || names().find(|name| text.len() >= LEAST_BEGIN && name.starts_with(&*text));
+            let near = mistyped(&text, names()).or_else(begins);
+            let near = match near.and_then(|near| all.iter().find(|one| one.name == *near || one.raw_file() == near)) {
+                Some(one) => format!("; perhaps {} ({})", one.name.harmless(), one.pid),
+                None => String::new(),
+            };
             Err(Error::Input(format!("{begin}no process has the name `{text}`{near}: `ps -e` lists them")))
         }
         several => {
@@ -98,7 +100,10 @@ mod tests {
         let said = |text: &str| among("doctor", &all, text).unwrap_err().to_string();
         let wanted = "doctor: no process has the name `redis-sever`; perhaps redis-server (7): `ps -e` lists them";
         assert_eq!(said("redis-sever"), wanted);
-        assert!(!said("nginx").contains("perhaps"), "{}", said("nginx"));
+        assert!(said("redis").contains("; perhaps redis-server (7):"), "{}", said("redis"));
+        for other in ["nginx", "re", "mysql-server", "cron"] {
+            assert!(!said(other).contains("perhaps"), "{}", said(other));
+        }
     }
 
     #[test]

@@ -20,6 +20,9 @@ fn a_program_without_dashes_is_told_where_it_belongs() {
     assert!(record.contains("allocanary record -- ./service ..."), "{record}");
     assert!(!said("allocanary run --repeat 3").contains("come after"), "a flag is no program");
     assert!(!said("allocanary study a b").contains("come after"));
+    let verb = said("allocanary hepa 1");
+    assert!(verb.contains("`hepa` is no verb, so it was taken for a process: perhaps allocanary heap 1 ..."), "{verb}");
+    assert!(!said("allocanary haproxy 1").contains("perhaps"), "a name that only looks alike");
 }
 
 /// The first help fits completely on a screen of 80 columns and 24 lines.
