@@ -35,6 +35,14 @@ pub enum Error {
     /// Rows that were moved or removed while they were being written.
     #[error("{0}")]
     Gone(String),
+    /// A time budget that is too small for an answer. What was measured is on disk.
+    #[error("{said}")]
+    TimeBudget {
+        /// The reason.
+        said: String,
+        /// The seconds by which a larger budget would be enough.
+        more: f64,
+    },
     /// The user stopped the command. What was measured is on disk.
     #[error("interrupted")]
     Interrupted,

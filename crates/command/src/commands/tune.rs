@@ -102,7 +102,9 @@ pub fn run(flags: &TuneFlags) -> Result<ExitCode> {
     let mut source = Cells::new(job, &target, store, &mut shown)?;
     kept::keep(&target, &group)?;
     terminal::tell(format_args!(
-        "{} candidates in the first stage, time budget {}",
+        "search for the least {} of {}: {} candidates in the first stage, time budget {}; Ctrl-C ends it, and keeps the rows",
+        subject.goal.objective.name,
+        subject.job,
         first.all.len(),
         show_duration(budget)
     ));
@@ -116,7 +118,7 @@ pub fn run(flags: &TuneFlags) -> Result<ExitCode> {
         second: Box::new(second),
         repeats: study.repeats,
     };
-    let resume = |begun: &str| format!("go on with `{}`", resumed(std::env::args_os(), begun));
+    let resume = |begun: &str| format!("go on with `{}`", resumed(std::env::args_os(), begun, None));
     let gone = |rows: Left| left::told(&rows, &target, "search", resume);
     let found = search(&wanted, &mut source);
     if let (Err(_), Some(rows)) = (&found, source.left()) {
@@ -127,6 +129,12 @@ pub fn run(flags: &TuneFlags) -> Result<ExitCode> {
             let resume = resume(&target.name().to_string());
             terminal::tell(format_args!("interrupted: every finished row is saved; {resume}"));
             return Ok(ExitCode::from(130));
+        }
+        Err(Error::TimeBudget { said, more }) => {
+            // Half as much again as the estimate, in whole minutes: the machine may be busier then.
+            let minutes = ((budget.as_secs_f64() + 1.5 * more) / 60.0).ceil();
+            let again = resumed(std::env::args_os(), &target.name(), Some(minutes as u64));
+            return Err(Error::Input(format!("{said}; go on with `{again}`")));
         }
         found => found?,
     };
@@ -169,8 +177,8 @@ fn target(flags: &TuneFlags) -> Result<StudyFiles> {
     }
 }
 
-/// The command that continues a search whose rows are in a folder.
-fn resumed(words: impl Iterator<Item = OsString>, begun: &str) -> CommandLine {
+/// The command that continues a search whose rows are in a folder, perhaps with another time budget.
+fn resumed(words: impl Iterator<Item = OsString>, begun: &str, minutes: Option<u64>) -> CommandLine {
     let typed: Vec<OsString> = words.skip(1).collect();
     let ours = typed.iter().position(|word| word == "--").unwrap_or(typed.len());
     let (flags, program) = typed.split_at(ours);
@@ -179,12 +187,15 @@ fn resumed(words: impl Iterator<Item = OsString>, begun: &str) -> CommandLine {
     while let Some(flag) = flags.next() {
         match flag.as_bytes() {
             b"--out-dir" => drop(flags.next()),
+            b"--time-budget" if minutes.is_some() => drop(flags.next()),
             b"--resume" => (),
             other if other.starts_with(b"--out-dir=") => (),
+            other if other.starts_with(b"--time-budget=") && minutes.is_some() => (),
             _ => again = again.word(flag),
         }
     }
-    again.words(["--resume", "--out-dir"]).path(begun).words(program)
+    let budget = minutes.map(|minutes| format!("--time-budget={minutes}m"));
+    again.words(["--resume", "--out-dir"]).path(begun).words(budget).words(program)
 }
 
 /// The budget. It is the user's, if that is enough for the first race and the shortest final. Otherwise it is five
@@ -326,7 +337,10 @@ mod tests {
 
     #[test]
     fn a_search_is_resumed_by_its_whole_command() {
-        let resumed = |line: &str| resumed(line.split(' ').map(OsString::from), "allocanary-out/tune-1").to_string();
+        let with_budget = |line: &str, minutes: Option<u64>| {
+            resumed(line.split(' ').map(OsString::from), "allocanary-out/tune-1", minutes).to_string()
+        };
+        let resumed = |line: &str| with_budget(line, None);
         let whole =
             "allocanary tune --time-budget 60s --resume --out-dir allocanary-out/tune-1 -- python3 x.py --out-dir y";
         assert_eq!(resumed("/bin/allocanary tune --time-budget 60s -- python3 x.py --out-dir y"), whole);
@@ -338,5 +352,11 @@ mod tests {
             resumed("allocanary tune --out-dir=a w.toml"),
             "allocanary tune w.toml --resume --out-dir allocanary-out/tune-1"
         );
+        for given in ["--time-budget 60s", "--time-budget=60s", "--resume"] {
+            assert_eq!(
+                with_budget(&format!("allocanary tune {given} -- true --time-budget 1s"), Some(10)),
+                "allocanary tune --resume --out-dir allocanary-out/tune-1 --time-budget=10m -- true --time-budget 1s"
+            );
+        }
     }
 }

@@ -288,14 +288,13 @@ impl Races<'_, '_> {
             let affordable = left / (all.len() as f64 * self.seconds_each.max(1e-6));
             if affordable < LEAST_SAMPLES as f64 {
                 let wanted = all.len() as f64 * LEAST_SAMPLES as f64 * self.seconds_each - left;
-                return Err(Error::Input(format!(
-                    "--time-budget: too small to judge: the races are done, and {} finalists need {} fresh rows each; \
-                     {} s more would be enough: add --resume, --out-dir with this search's folder, and a larger --time-budget to \
-                     the same command",
-                    finalists.len(),
-                    LEAST_SAMPLES,
-                    wanted.ceil().max(1.0)
-                )));
+                let more = wanted.ceil().max(1.0);
+                let said = format!(
+                    "--time-budget: too small to judge: the races are done, and {} finalists need {LEAST_SAMPLES} fresh rows each; \
+                     {more} s more would be enough",
+                    finalists.len()
+                );
+                return Err(Error::TimeBudget { said, more });
             }
             repeats = repeats.min(affordable as u32);
             if repeats < self.plan.repeats {
