@@ -17,7 +17,7 @@ use super::ready::Ready;
 use super::tree;
 use super::values::limits;
 use super::variables;
-use super::watch::ProgramUse;
+use super::watch::{LEAST_PARTS, LOADED, ProgramUse};
 use allocanary_rows::sample::{Failure, FailureKind};
 use allocanary_sys::sys::{self, HugePages, ResourceUsage};
 
@@ -219,11 +219,20 @@ impl<'a> Running<'a> {
         tree::added(self.ended.map_or(ResourceUsage::default(), |(_, usage)| usage), self.orphans)
     }
 
-    /// The most resident memory since its start. It is the larger of the sampled sum of all processes, and the kernel's count of one
-    /// process, which includes its last moment. 0 if neither is known.
+    /// Whether the samples show the program, which has ended: there are enough, and it had begun by then. On a busy machine a program may
+    /// wait for a processor for longer than a sample takes, and has only the few pages that exec gave it.
+    pub(super) fn is_known(&self) -> bool {
+        let used = self.used();
+        let had_begun =
+            self.watch.peak >= LEAST_PARTS || Duration::from_micros(used.user_us + used.system_us) >= LOADED;
+        self.watch.is_known() && had_begun
+    }
+
+    /// The most resident memory since its start: of all processes as sampled, or of one by the kernel's account, which has
+    /// the last moment too. 0 if neither knows it.
     pub(super) fn peak(&self) -> u64 {
         let of_one = Some(self.used().most_rss).filter(|most| *most > self.carried.saturating_add(FAULTED));
-        let sampled = if self.watch.is_known() { self.watch.peak } else { 0 };
+        let sampled = if self.is_known() { self.watch.peak } else { 0 };
         sampled.max(of_one.unwrap_or(0))
     }
 

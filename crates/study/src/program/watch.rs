@@ -20,9 +20,9 @@ const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(100);
 /// A program is loaded after this many samples, or after this time.
 const ENOUGH: u32 = 4;
-const LOADED: Duration = Duration::from_millis(10);
-/// A program with less resident memory is still being loaded.
-const LEAST_PARTS: u64 = 1 << 20;
+pub(super) const LOADED: Duration = Duration::from_millis(10);
+/// A program that is smaller is still being loaded.
+pub(super) const LEAST_PARTS: u64 = 1 << 20;
 
 /// What a program uses.
 pub struct ProgramUse {
