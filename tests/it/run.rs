@@ -65,6 +65,20 @@ fn a_program_runs_under_each_allocator_and_each_proves_itself() {
     assert!(ran.out[last..].contains("peak"), "{}", ran.out);
 }
 
+/// The folder of the results is in its output, in each run.
+#[test]
+fn a_program_that_lists_the_folder_it_runs_in_writes_the_same_in_each_run() {
+    for flags in ["run --repeats 1 --candidates own system", "run --repeats 1 --candidates own system --out-dir out"] {
+        let folder = tempdir().unwrap();
+        let ran = allocanary(folder.path(), words(flags).into_iter().chain(["--", "ls"]));
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        assert!(!ran.err.contains("differs"), "{}", ran.err);
+    }
+    let folder = tempdir().unwrap();
+    let ran = allocanary(folder.path(), words("run --out-dir out -- false"));
+    assert_eq!((ran.code, folder.path().join("out").exists()), (Some(2), false), "{ran:?}");
+}
+
 #[test]
 fn the_peak_has_the_last_moment_before_the_end() {
     let folder = tempdir().unwrap();

@@ -27,6 +27,7 @@ use allocanary_study::session::StudyFile;
 use allocanary_study::session::StudyFiles;
 use allocanary_study::session::plan;
 use allocanary_study::session::program_candidates;
+use allocanary_sys::private;
 use allocanary_text::paste::CommandLine;
 use started::Started;
 
@@ -93,9 +94,9 @@ pub fn run_study(
     output: VerbOutput,
 ) -> Result<ExitCode> {
     let command = file.program.as_ref().and_then(|program| program.command.first().cloned()).unwrap_or_default();
-    let Some((file, mut started)) = begin(file, flags)? else { return Ok(ExitCode::from(130)) };
     let name = Path::new(&command).file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let target = target.unwrap_or(StudyFiles::Fresh(name)).make()?;
+    let target = target.unwrap_or(StudyFiles::Fresh(name));
+    let Some((file, mut started, target)) = begin(file, flags, target)? else { return Ok(ExitCode::from(130)) };
     if let StudyFiles::Folder(folder) = &target {
         started.keep_in(folder.join("cells"));
     }
@@ -104,9 +105,9 @@ pub fn run_study(
     MeasureRun { group: &group, roster: &roster, target, resume, executor, write_for: flags.write_for, output }.run()
 }
 
-/// Examines a program, runs it for the first time, and returns its study in a form that can be run. `None` if the user
-/// interrupted it.
-fn begin(file: StudyFile, flags: &RunFlags) -> Result<Option<(StudyFile, Started)>> {
+/// Examines a program, runs it for the first time, and returns its study in a form that can be run, and the target with its folder.
+/// `None` if the user interrupted it.
+fn begin(file: StudyFile, flags: &RunFlags, target: StudyFiles) -> Result<Option<(StudyFile, Started, StudyFiles)>> {
     let folders = &flags.cells;
     // Invalid values are reported before the program is examined.
     file.clone().check()?;
@@ -133,11 +134,32 @@ fn begin(file: StudyFile, flags: &RunFlags) -> Result<Option<(StudyFile, Started
     let mut started = Started::new(&looked, runtime, candidates, libraries)?;
     (started.launcher.others, started.launcher.prover) = (others, prover);
     let first = cells.iter().find(|cell| cell.place == 0);
-    let Some(file) = started.try_out(file, first)? else {
+    let (target, is_new) = made(target)?;
+    let tried = started.try_out(file, first);
+    if let (false, true, StudyFiles::Folder(folder)) = (matches!(tried, Ok(Some(_))), is_new, &target) {
+        // Only an empty folder can be removed.
+        let _ = std::fs::remove_dir(folder);
+    }
+    let Some(file) = tried? else {
         terminal::tell("interrupted: nothing was measured");
         return Ok(None);
     };
-    Ok(Some((file, started)))
+    Ok(Some((file, started, target)))
+}
+
+/// The target with its folder, and whether this folder is new. It is made before the program runs for the first time: the output of a
+/// program that lists the folder that it runs in, such as `ls`, would differ afterwards.
+fn made(target: StudyFiles) -> Result<(StudyFiles, bool)> {
+    let is_new = match &target {
+        StudyFiles::Fresh(_) => true,
+        StudyFiles::Folder(folder) => !folder.exists(),
+        _ => false,
+    };
+    let target = target.make()?;
+    if let (StudyFiles::Folder(folder), true) = (&target, is_new) {
+        private::make_folder(folder).map_err(|error| Error::file(folder, "making the output folder", error))?;
+    }
+    Ok((target, is_new))
 }
 
 /// The study with complete versions of its candidates: `mimalloc@2.2` becomes the newest 2.2. A version that is not
