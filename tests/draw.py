@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Draws sentences of two revisions, mixed, for readers who do not know which is which: how many make a reader go back?
 
-    tests/draw.py OLD NEW [--each 50] [--seed 1] >draw.txt      also writes draw.key: number, revision, kind, file
+    tests/draw.py OLD NEW [--each 50] [--seed 1] [--kinds README,screens] >draw.txt
+                                                               also writes draw.key: number, revision, kind, file
     tests/draw.py --count draw.key READER.txt...               READER.txt has the numbers at which the reader had to go back
 
-A unit is a sentence of a page, or a comment in a block of code. Kinds: README, docs (the guide, without the laboratory), comments (of
-production code in Rust).
+A unit is a sentence of a page, or a comment in a block of code, or the head of a table with its first row. Kinds: README, docs (the guide,
+without the laboratory), screens (the outputs in README, in the guide, in docs/lab/screens and in tests/golden), comments (of production
+code in Rust).
 """
 import argparse
 import random
@@ -33,6 +35,43 @@ def sentences(text):
                 yield one
 
 
+def outputs(page):
+    """The blocks of a page that show what a command prints."""
+    for language, block in re.findall(r"^```([^\n]*)\n(.*?)^```", page, flags=re.S | re.M):
+        if language in ("text", "console", ""):
+            yield block
+
+
+# Lines of a screen that are not for reading: what is typed or pasted, a bar, the end of a cut.
+NO_TEXT = re.compile(r"\s*(\$ |# |allocanary |sudo |\.\.\.|[{}\[]|$)|.*([A-Z])\2{5}")
+# A remedy, an entry of a list, a note, a headline.
+BEGINS = re.compile(r"\s*(\d+\. |- |\S+: |[\d.]+ .iB resident|and \d+ more|rows, )")
+
+
+def screens(text):
+    """The sentences of an output, and of each table the head and the first row."""
+    text = re.sub(r"^[─━ ]*[─━]{4,}[─━ ]*$", "", text, flags=re.M)
+    for block in re.split(r"\n\s*\n", text):
+        lines = [(line, re.search(r"\S {2,}\S", line)) for line in block.split("\n")]
+        rows = [line.strip() for line, is_row in lines if is_row and not NO_TEXT.match(line)]
+        if len(rows) >= 2:
+            yield f"{rows[0]}\n   {rows[1]}"
+        paragraphs, last = [], None
+        for line, is_row in lines:
+            if NO_TEXT.match(line) or is_row and len(rows) >= 2:
+                last = None
+                continue
+            indent = len(re.match(r"\s*(\d+\. |- )?", line)[0])
+            if last is None or BEGINS.match(line) or abs(indent - last) >= 2:
+                paragraphs.append("")
+            paragraphs[-1] += " " + line
+            last = indent
+        for paragraph in paragraphs:
+            for one in re.split(r"(?<=[.!?])\s+(?=[A-Z`\"*])", " ".join(paragraph.split())):
+                if len(one.split()) >= 4:
+                    yield one
+
+
 def comments(text):
     text = text.split("#[cfg(test)]")[0]
     block = []
@@ -47,28 +86,38 @@ def comments(text):
                 yield joined
 
 
-def units(revision):
+def units(revision, kinds):
     for path in git("ls-tree", "-r", "--name-only", revision).split("\n"):
+        is_page = path == "README.md" or re.fullmatch(r"docs/[^/]+\.md", path)
+        is_screen = re.fullmatch(r"docs/lab/screens/.*\.txt|tests/golden/(?!list-|settings).*\.txt", path)
+        if "screens" in kinds and (is_page or is_screen):
+            text = git("show", f"{revision}:{path}")
+            for output in outputs(text) if is_page else [text]:
+                for one in screens(output):
+                    yield "screens", path, one
         if path == "README.md":
             kind, split = "README", sentences
-        elif re.fullmatch(r"docs/[^/]+\.md", path):
+        elif is_page:
             kind, split = "docs", sentences
         elif re.fullmatch(r"crates/[^/]+/src/.*\.rs", path) and "test" not in path:
             kind, split = "comments", comments
         else:
             continue
+        if kind not in kinds:
+            continue
         for one in split(git("show", f"{revision}:{path}")):
             yield kind, path, one
 
 
-def draw(old, new, each, seed):
+def draw(old, new, each, seed, kinds):
     chance = random.Random(seed)
     drawn = []
-    both = {revision: set(units(revision)) for revision in (old, new)}
+    # A screen is in several files. One of them is enough.
+    both = {revision: {(kind, one): (kind, path, one) for kind, path, one in units(revision, kinds)}.values() for revision in (old, new)}
     # What stands in both says nothing of either.
     same = {(kind, one) for kind, _, one in both[old]} & {(kind, one) for kind, _, one in both[new]}
     for revision in (old, new):
-        for kind in ("README", "docs", "comments"):
+        for kind in kinds:
             there = sorted(unit for unit in both[revision] if unit[0] == kind and (kind == "comments" or (kind, unit[2]) not in same))
             drawn += [(revision, *unit) for unit in chance.sample(there, min(each, len(there)))]
     chance.shuffle(drawn)
@@ -94,12 +143,13 @@ def main():
     parser.add_argument("words", nargs="*")
     parser.add_argument("--each", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--kinds", default="README,docs,screens,comments")
     parser.add_argument("--count", action="store_true")
     flags = parser.parse_args()
     if flags.count:
         count(flags.words[0], flags.words[1:])
     else:
-        draw(*flags.words, flags.each, flags.seed)
+        draw(*flags.words, flags.each, flags.seed, flags.kinds.split(","))
 
 
 if __name__ == "__main__":
