@@ -59,7 +59,7 @@ time.sleep(600)'
     PYTHONMALLOC=malloc LD_PRELOAD=$(ls /usr/lib/aarch64-linux-gnu/libjemalloc.so.2) python3 -c "$kept" >ready &
     while ! grep -q ready ready; do sleep 0.2; done
     said=$(allocanary heap $! 2>&1) && echo "heap-jemalloc yes" ||
-        echo "heap-jemalloc no: $(echo "$said" | tr '\n' ' ' | grep -o 'not divided: [^.;]*' | head -n 1)"
+        echo "heap-jemalloc no: $(echo "$said" | tr '\n' ' ' | grep -o 'not analysed: [^.;]*' | head -n 1)"
     kill $!
     library=$(allocanary preload system | sed -n 's/^library *//p')
     said=$(ALLOCANARY_PROOF=idle ALLOCANARY_PRELOAD=thread_idle=10ms LD_PRELOAD=$library python3 -c 'import threading, time

@@ -8,7 +8,7 @@ try() { # NAME COMMAND...
         echo "$name yes$(echo "$said" | sed -n 's/^but: /, /p')"
     else
         # What cannot be read is named before the parts.
-        why=$(echo "$said" | tr '\n' ' ' | grep -o 'not divided: [^.;]*' | head -n 1)
+        why=$(echo "$said" | tr '\n' ' ' | grep -o 'not analysed: [^.;]*' | head -n 1)
         [ -n "$why" ] || why=$(echo "$said" | grep . | tail -n 1)
         echo "$name no: $(echo "$why" | tr '|' '/' | cut -c 1-200)"
     fi

@@ -70,8 +70,8 @@ pub unsafe extern "C" fn allocanary_metrics(text: *mut c_char, size: usize, leng
     })
 }
 
-/// Writes the resident memory of the process, one series for each part that the kernel counts separately. The heap is not analysed, so it
-/// is in `unknown`.
+/// The resident memory of the process, a series for each part that the kernel tells apart. The heap is not analysed: it is in
+/// `unknown`.
 fn write_resident(page: &mut Text, allocator: &str) {
     let Ok(status) = ProcStatus::own() else { return };
     let parts = [("files", status.files), ("shared", status.shared), ("unknown", status.anonymous)];

@@ -44,7 +44,7 @@ compare() { # FUNCTION: pairs with the walks that it makes and without.
         awk -v with="$with" -v without="$without" 'BEGIN { printf "with %d, without %d requests/s: ratio %.3f\n", with, without, with / without }'
     done | tee "$work/ratios"
     sed 's/.*ratio //' "$work/ratios" | spread | awk '{ print "median ratio " $1 ", least " $2 ", most " $3 }'
-    echo "$(count "$work/walked") walks of $(awk '{ print $1 * 1000 }' "$work/walked" | median) ms, $(awk '{ print ($2 + $3) * 1000 }' "$work/walked" | median) ms of a processor (medians); $(count "$work/undivided") not divided; errors of the client: $(count "$work/errors")"
+    echo "$(count "$work/walked") walks of $(awk '{ print $1 * 1000 }' "$work/walked" | median) ms, $(awk '{ print ($2 + $3) * 1000 }' "$work/walked" | median) ms of a processor (medians); $(count "$work/undivided") not analysed; errors of the client: $(count "$work/errors")"
 }
 echo 'Walks one after the other:'
 compare together

@@ -10,7 +10,7 @@ locate "${1:-}"
 cd "$root" || exit 2
 tokio=$bin/../tokio/release/kube_canary
 
-told() { # NAME PID: takes a process apart, and prints a row of the table. Why a heap is not divided goes to standard error.
+told() { # NAME PID: takes a process apart, and prints a row of the table. Why a heap is not analysed goes to standard error.
     reading "$2" --timeout 60s >"$work/reading" || { echo "$1: $(cat "$work/why")" >&2; return; }
     jq -r --arg name "$1" '
         def mib: . / 1048576 * 10 | round / 10 | tostring;

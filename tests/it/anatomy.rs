@@ -103,7 +103,7 @@ fn a_program_has_its_parts_and_a_service_a_divided_heap() {
     let service = "trap 'kill $!; exit 0' TERM; sleep 600 & \
         until read -r pid name state rest < /proc/$!/stat && [ \"$name$state\" = '(sleep)S' ]; do :; done; echo up; wait";
     let (table, _) = of("--ready line:up --settle 200ms", &["sh", "-c", service], Moment::Idle);
-    assert!(table.contains("where the memory is when idle (MiB)") && !table.contains("heap, not divided"), "{table}");
+    assert!(table.contains("where the memory is when idle (MiB)") && !table.contains("heap, not analysed"), "{table}");
     if Command::new("python3").arg("--version").finish().is_err() {
         return skipped("no python3");
     }

@@ -100,7 +100,7 @@ fn a_process_that_runs_is_read_saved_and_drawn() {
     // A page counts once if this is root: only root can learn how many processes have a page.
     assert!(tree.out.contains(" in 1 process, shared pages counted "), "{tree:?}");
     let doctor = allocanary(folder.path(), words(&format!("doctor {}", process.pid())));
-    assert!(doctor.out.contains("\n  divided     "), "{}", doctor.out);
+    assert!(doctor.out.contains("\n  analysed    "), "{}", doctor.out);
 }
 
 /// What a process contains, saved twice.

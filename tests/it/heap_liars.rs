@@ -95,7 +95,7 @@ fn what_needs_more_memory_than_it_may_have_is_a_line() {
     let told = |line: &str, memory: &str| {
         let ran = heap(line);
         let wanted =
-            format!("heap not divided: reading it took more than {memory} of memory; --reader-memory allows more");
+            format!("heap not analysed: reading it took more than {memory} of memory; --reader-memory allows more");
         assert!(ran.out.contains(&wanted), "{ran:?}");
     };
     told(&format!("{} --json --reader-memory 64MiB", process.pid()), "64 MiB");

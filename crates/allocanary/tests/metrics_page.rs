@@ -54,7 +54,7 @@ fn every_gauge_is_there_with_its_label_and_a_value_that_can_be() {
     assert!(gauge("allocator_fragmentation_ratio") >= 1.0);
     assert!(gauge("allocator_mapped_bytes") >= gauge("allocator_resident_bytes"));
     let unknown = samples["allocanary_resident_bytes{allocator=\"jemalloc\",part=\"unknown\"}"];
-    assert!(unknown >= held.len() as f64, "anonymous memory is not divided");
+    assert!(unknown >= held.len() as f64, "anonymous memory is not analysed");
     let faults = |kind| {
         samples[format!("allocanary_process_page_faults_total{{allocator=\"jemalloc\",kind=\"{kind}\"}}").as_str()]
     };

@@ -252,7 +252,7 @@ fn parts_of(parts: &Mappings) -> String {
 
 /// The parts of the heap. If it could not be divided into parts, the reason.
 fn divided(page: &mut TextPage, reading: &Reading) {
-    page.item("divided", &answer::answer(reading), Tone::Plain);
+    page.item("analysed", &answer::answer(reading), Tone::Plain);
     for heap in &reading.heaps {
         page.below(&answer::how_sure(heap), Tone::Plain);
     }

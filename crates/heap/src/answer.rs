@@ -75,7 +75,7 @@ fn clause(reading: &Reading, row: &PartRow) -> String {
     let heap = reading.heaps.iter().find(|heap| Some(&heap.allocator) == row.allocator.as_ref());
     match heap {
         Some(heap) if row.part == Part::Unknown && heap.sure == PartsCertainty::NotKnown => {
-            format!("heap of {}, not divided", heap.allocator)
+            format!("heap of {}, not analysed", heap.allocator)
         }
         Some(heap) => {
             let of_it = if reading.heaps.len() > 1 { format!(" ({})", heap.allocator) } else { String::new() };
@@ -86,7 +86,7 @@ fn clause(reading: &Reading, row: &PartRow) -> String {
             }
         }
         None if row.part == Part::Unknown && !reading.undivided.is_empty() => {
-            format!("{} ({} is in the process, not divided)", row.name, reading.undivided.join(" and "))
+            format!("{} ({} is in the process, not analysed)", row.name, reading.undivided.join(" and "))
         }
         None if row.part == Part::OwnMappings => format!("{}{}", row.name, held(reading)),
         None => row.name.clone(),
@@ -114,7 +114,7 @@ fn of_copy(copied: &CopyMoment, is_spread: bool) -> String {
     };
     format!(
         "It changes too fast to be walked. Its live bytes are from one copy of its structures, which took {took}, and they are right within \
-         {}. {places}--freeze stops the process and divides the heap exactly",
+         {}. {places}--freeze stops the process and analyses the heap exactly",
         Bytes(copied.within)
     )
 }
@@ -155,7 +155,7 @@ pub fn how_sure(heap: &Heap) -> String {
     let sure = match heap.sure {
         PartsCertainty::Exact => "exact",
         PartsCertainty::Close => "close",
-        PartsCertainty::NotKnown => "not divided",
+        PartsCertainty::NotKnown => "not analysed",
     };
     format!("heap of {} {}: {sure}. {broken}{closed}; {counts}{}", heap.allocator, heap.version, others.concat())
 }

@@ -84,7 +84,7 @@ impl Difference {
             most if most <= 0 || by <= 0 => "nothing grew on the whole",
             most if most == self.live => "what grew is live: the program holds it",
             most if most == self.overhead => "what grew is overhead: the program has freed it",
-            _ => "what grew is no malloc's, or not divided",
+            _ => "what grew is no malloc's, or not analysed",
         };
         format!("{whole}; {}: {most}", parts.join(", "))
     }

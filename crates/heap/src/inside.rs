@@ -28,7 +28,7 @@ pub(crate) fn name(reading: &mut Reading, memory: &dyn Memory) {
         }
         reading.undivided.push(name.into());
         reading.problems.push(format!(
-            "{name}: heap not divided: it is linked into {path}, and its layout is not known here; it may have the {unknown} bytes that are not \
+            "{name}: heap not analysed: it is linked into {path}, and its layout is not known here; it may have the {unknown} bytes that are not \
              known"
         ));
     }
@@ -95,7 +95,7 @@ mod tests {
             let found = reading(mark, 2 << 20);
             assert_eq!(found.undivided, [name]);
             assert!(
-                found.problems[0].starts_with(&format!("{name}: heap not divided: it is linked into /opt/program"))
+                found.problems[0].starts_with(&format!("{name}: heap not analysed: it is linked into /opt/program"))
             );
         }
         assert_eq!(reading(b"nothing", 2 << 20).undivided, [""; 0]);

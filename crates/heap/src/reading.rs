@@ -80,7 +80,7 @@ pub enum PartsCertainty {
     Exact,
     /// The heap changed while it was read. The counts agree within the tolerance for this.
     Close,
-    /// The heap is not divided into parts.
+    /// The heap is not analysed.
     NotKnown,
 }
 
@@ -99,7 +99,7 @@ pub struct Heap {
     /// Its share of the resident bytes. `None` if it was not read.
     #[serde(rename = "pss_bytes", default, skip_serializing_if = "Option::is_none")]
     pub share: Option<u64>,
-    /// Resident bytes by part. All of them are `unknown` if the heap is not divided into parts.
+    /// Resident bytes by part. All of them are `unknown` if the heap is not analysed.
     #[serde(rename = "parts_bytes")]
     pub parts: Parts,
     /// Bytes of live blocks, resident or not, as the allocator's own counters count them.
@@ -345,7 +345,7 @@ impl Claims {
             self.0.sort_unstable();
         }
         if let Err(reason) = trust {
-            problems.push(format!("{} {}: heap not divided: {reason}", walk.name(), walk.version));
+            problems.push(format!("{} {}: heap not analysed: {reason}", walk.name(), walk.version));
             heap.parts.add(Part::Unknown, heap.resident);
             heap.sure = PartsCertainty::NotKnown;
             return heap;

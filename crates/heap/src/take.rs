@@ -48,8 +48,8 @@ pub fn take(pid: u32, how: ReadMode, time: Duration) -> Result<Reading, ProcessT
 /// Reads a process. If a heap cannot be divided into parts, the reading says so as a problem. If the process cannot be read at all, this is
 /// an error.
 ///
-/// After `time` no more of its memory is read. A heap that is not finished by then is not divided into parts. The sizes of its mappings are
-/// always in the reading, because the kernel has them.
+/// After `time` no more of its memory is read. A heap that is not finished by then is not analysed. The sizes of its
+/// mappings are always in the reading, because the kernel has them.
 ///
 /// If the process starts another program during the reading, it is read again.
 pub fn take_with(pid: u32, how: ReadMode, shares: Shares, time: Duration) -> Result<Reading, ProcessTrouble> {
@@ -134,11 +134,11 @@ fn taken(
     if walked_late {
         walks.iter_mut().flatten().for_each(|walk| walk.late = Some(time));
         let seconds = time.as_secs_f64();
-        let none = || format!("heap not divided: no heap was found within {seconds} s");
+        let none = || format!("heap not analysed: no heap was found within {seconds} s");
         problem = problem.or(walks.is_empty().then(none));
     }
     if problem.is_none() && walks.is_empty() && !may_read(&live) {
-        problem = Some(format!("heap not divided: {}", ProcessTrouble::Denied(pid)));
+        problem = Some(format!("heap not analysed: {}", ProcessTrouble::Denied(pid)));
     }
     if problem.is_none() {
         let unwalked: Vec<Unknown> = unwalked(&live, &walks).collect();
@@ -263,9 +263,9 @@ fn machine(head: &[u8; 20]) -> Option<String> {
     };
     match (head[4], machine) {
         (2, X86_64) => None,
-        (1, X86_64) => Some("heap not divided: the program is for x32; wanted: 64-bit x86-64".into()),
+        (1, X86_64) => Some("heap not analysed: the program is for x32; wanted: 64-bit x86-64".into()),
         _ => {
-            Some(format!("heap not divided: the program is for {name} (ELF machine {machine}); wanted: 64-bit x86-64"))
+            Some(format!("heap not analysed: the program is for {name} (ELF machine {machine}); wanted: 64-bit x86-64"))
         }
     }
 }

@@ -74,7 +74,7 @@ pub struct HeapState {
     pub arenas: Option<u64>,
     /// What each remedy would give back, at most.
     pub bounds: Vec<Bound>,
-    /// Why a heap is not analysed. Empty if all are.
+    /// Why a heap is not analysed; empty if all are.
     pub problem: String,
 }
 

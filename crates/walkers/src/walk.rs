@@ -25,7 +25,7 @@ pub struct Walker {
 
 /// The process has this allocator, but its heap could not be analysed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{allocator}: heap not divided: {reason}")]
+#[error("{allocator}: heap not analysed: {reason}")]
 pub struct Unknown {
     /// The allocator's name.
     pub allocator: &'static str,

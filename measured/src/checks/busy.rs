@@ -15,7 +15,7 @@ use crate::problem::Problem;
 pub const CHECK: Check = Check {
     name: "busy",
     works: "live bytes of a busy program under jemalloc and mimalloc are right within what the reading says",
-    broken: "they are further off, or a heap is not divided, under one of them",
+    broken: "they are further off, or a heap is not analysed, under one of them",
     limit: 1.0,
     begin,
 };
@@ -77,7 +77,7 @@ impl Answering {
         take(self.child.id(), ReadMode::Running, DEADLINE).map_err(|error| failed(&error))
     }
 
-    /// How far a reading is off, and how far it may be. A heap that is not divided is further off than it may be.
+    /// How far a reading is off, and how far it may be. A heap that is not analysed is further off than it may be.
     fn pair(&self) -> Result<Pair, Problem> {
         let reading = self.read()?;
         let heap = reading.heaps.iter().find(|heap| heap.allocator == self.allocator);

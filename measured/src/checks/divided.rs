@@ -13,7 +13,7 @@ use crate::problem::Problem;
 
 pub const CHECK: Check = Check {
     name: "divided",
-    works: "`run` divides the heap of Python under glibc, jemalloc and mimalloc: less than 2 % of what is resident is not divided",
+    works: "`run` divides the heap of Python under glibc, jemalloc and mimalloc: less than 2 % of what is resident is not analysed",
     broken: "more than 2 % is not, under one of them",
     limit: 0.02,
     begin,
@@ -44,7 +44,7 @@ fn begin(place: &Place) -> Result<Measure, Problem> {
     }))
 }
 
-/// The part of a candidate's memory that is not divided, and the whole.
+/// The part of a candidate's memory that is not analysed, and the whole.
 fn divided(place: &Place, candidate: &str) -> Result<Pair, Problem> {
     let out = place.folder().join(format!("divided-{candidate}"));
     let out = out.to_string_lossy();

@@ -60,7 +60,7 @@ fn once() -> Result<Pair, Problem> {
     let before = take(pid, ReadMode::Running, DEADLINE).map_err(|error| failed("reading the heap", &error))?;
     let planned = plan(&before);
     let one = planned.first().ok_or_else(|| Problem::Failed("python3 has nothing to give back".into()))?;
-    let forecast = one.forecast.ok_or_else(|| Problem::Failed("the heap of python3 was not divided".into()))?;
+    let forecast = one.forecast.ok_or_else(|| Problem::Failed("the heap of python3 was not analysed".into()))?;
     let calls = (one.remedy.calls)();
     let limits = Limits { patience: Duration::from_secs(10), every: None };
     carry_out(pid, one.remedy, &calls, limits).map_err(|error| failed("the call", &error))?;

@@ -15,7 +15,7 @@ use crate::problem::Problem;
 pub const CHECK: Check = Check {
     name: "growing",
     works: "programs that grow by 1 and by 6 MiB/s are divided, and what is read differs by less than 2 % from what the kernel counts",
-    broken: "one is not divided, or differs by more than 2 %",
+    broken: "one is not analysed, or differs by more than 2 %",
     limit: 0.02,
     begin,
 };
@@ -62,7 +62,7 @@ fn begin(place: &Place) -> Result<Measure, Problem> {
     }))
 }
 
-/// One reading, and its distance from the counts before and after it. A heap that is not divided counts as wrong as a
+/// One reading, and its distance from the counts before and after it. A heap that is not analysed counts as wrong as a
 /// whole.
 fn once(pid: u32) -> Result<Pair, Problem> {
     let before = resident(pid)?;

@@ -73,7 +73,7 @@ fn begin(place: &Place) -> Result<Measure, Problem> {
             for verb in ["heap", "doctor"] {
                 let status = Command::new(&command).args([verb, &pid]).stdout(Stdio::null()).status();
                 match status.map_err(|error| failed(verb, &error))?.code() {
-                    // Exit code 1: memory that is not malloc's is not divided.
+                    // Exit code 1: memory that is not malloc's is not analysed.
                     Some(0 | 1) => {}
                     code => return Err(failed(verb, &format_args!("it ended with {code:?}"))),
                 }

@@ -50,7 +50,7 @@ fn within_limits(pid: u32, form: Form) -> Result<String> {
     let mut child = Reader::new(MEMORY);
     // Parts that may not be read are missing. The others are reported.
     let reading = match child.take(pid, ReadMode::Running, DEADLINE) {
-        Err(ProcessTrouble::Costly { cost, .. }) => Reading::unread(pid, format!("heap not divided: {cost}")).ok(),
+        Err(ProcessTrouble::Costly { cost, .. }) => Reading::unread(pid, format!("heap not analysed: {cost}")).ok(),
         read => read.ok(),
     };
     reader::diagnosis(&mut child, pid, form, reading, DEADLINE).map_err(|why| {

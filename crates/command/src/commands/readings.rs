@@ -16,7 +16,7 @@ pub fn or_unread(pid: u32, read: Result<Reading, ProcessTrouble>) -> Result<Read
         Cost::Memory(_) => "; --reader-memory allows more",
         Cost::Rights | Cost::Ended(_) => "",
     };
-    Reading::unread(pid, format!("heap not divided: {cost}{hint}"))
+    Reading::unread(pid, format!("heap not analysed: {cost}{hint}"))
 }
 
 /// A copy without the map, which is for the page.

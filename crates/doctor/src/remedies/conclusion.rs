@@ -116,9 +116,9 @@ fn nothing(reading: &Reading, remedies: &[Remedy]) -> String {
 /// Why memory is not known.
 fn why_unknown(reading: &Reading) -> &'static str {
     if reading.heaps.iter().any(|heap| heap.copied.is_some()) {
-        return "are free or cached in a heap that changes too fast to be walked; `--freeze` divides it";
+        return "are free or cached in a heap that changes too fast to be walked; `--freeze` analyses it";
     }
     let undivided =
         reading.heaps.iter().any(|heap| heap.sure == PartsCertainty::NotKnown) || !reading.undivided.is_empty();
-    if undivided { "are in a heap that could not be divided" } else { "belong to no allocator that is known here" }
+    if undivided { "are in a heap that could not be analysed" } else { "belong to no allocator that is known here" }
 }

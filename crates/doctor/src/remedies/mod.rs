@@ -67,14 +67,14 @@ fn of_settings(subject: &Subject) -> Vec<Remedy> {
     all
 }
 
-/// The remedy by settings for an allocator whose heap is not divided into parts. Its gain is not known.
+/// The remedy by settings for an allocator whose heap is not analysed: its gain is not known.
 fn not_divided(case: &Case, advice: &Advice, heap: &str) -> Remedy {
     Remedy {
         id: advice.allocator.into(),
         what: format!("settings of {heap}"),
         who: Who::OperatorRestart,
         gives: Gives::Unknown {
-            find_out: "its heap is not divided here; try it on one replica, or `allocanary run` measures it".into(),
+            find_out: "its heap is not analysed here; try it on one replica, or `allocanary run` measures it".into(),
         },
         evidence: format!("{}.", advice.reasons.join(". ")),
         cost: String::new(),

@@ -18,7 +18,7 @@ fn remedies(subject: &Subject, all: &mut Vec<Remedy>) {
     let evidence = match free(subject) {
         Some(bytes) => format!("{} lie free between live blocks.", OneDecimal(bytes)),
         None if !subject.reading.undivided.is_empty() => {
-            "Its heap is not divided here; `INFO memory` has mem_fragmentation_bytes.".into()
+            "Its heap is not analysed here; `INFO memory` has mem_fragmentation_bytes.".into()
         }
         None => return,
     };

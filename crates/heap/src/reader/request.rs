@@ -13,7 +13,7 @@ use crate::{ProcessTrouble, Reading, Shares};
 pub struct ReadRequest {
     /// What is to be read.
     pub of: ReadingSource,
-    /// The time limit. Parts of the memory that are not read by then are not analysed.
+    /// The time for it. Parts that are not read by then are not analysed.
     pub time: Duration,
     /// Whether the reading has the map of the memory.
     pub map: bool,

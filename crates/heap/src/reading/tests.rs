@@ -98,8 +98,8 @@ fn a_heap_that_cannot_be_trusted_is_one_part_and_the_reason_is_told() {
     let heap = &reading.heaps[0];
     assert_eq!((heap.sure, heap.parts.of(Part::Unknown), heap.arenas.len()), (PartsCertainty::NotKnown, 0x100000, 0));
     assert_eq!(sum(&reading), 0x154000);
-    assert!(reading.problems[0].contains("glibc 2.36: heap not divided: mmapped blocks: the allocator counts 3"));
-    assert!(!reading.is_divided() && answer::answer(&reading).contains("1.0 MiB heap of glibc, not divided"));
+    assert!(reading.problems[0].contains("glibc 2.36: heap not analysed: mmapped blocks: the allocator counts 3"));
+    assert!(!reading.is_divided() && answer::answer(&reading).contains("1.0 MiB heap of glibc, not analysed"));
 }
 
 #[test]
@@ -161,9 +161,9 @@ fn no_page_counts_for_two_heaps() {
 fn an_allocator_without_a_layout_is_told() {
     let unknown = Unknown { allocator: "tcmalloc", reason: "no table".into() };
     let reading = reading_of(vec![Err(unknown)], |_| {});
-    assert_eq!((reading.heaps.len(), reading.problems[0].as_str()), (0, "tcmalloc: heap not divided: no table"));
+    assert_eq!((reading.heaps.len(), reading.problems[0].as_str()), (0, "tcmalloc: heap not analysed: no table"));
     assert_eq!(reading.allocators().collect::<Vec<_>>(), [("tcmalloc", false)]);
-    assert!(answer::answer(&reading).contains("1.2 MiB not known (tcmalloc is in the process, not divided)"));
+    assert!(answer::answer(&reading).contains("1.2 MiB not known (tcmalloc is in the process, not analysed)"));
     assert_eq!(sum(&reading), 0x154000);
 }
 

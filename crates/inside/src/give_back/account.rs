@@ -172,7 +172,7 @@ impl GiveBackAccount {
             let expected = match call.forecast {
                 Some(forecast) if call.bound == Bound::AtMost => format!("would give back at most {}", bytes(forecast)),
                 Some(forecast) => format!("would give back {}", bytes(forecast)),
-                None => "would give back an amount that is not known: the heap could not be divided".into(),
+                None => "would give back an amount that is not known: the heap could not be analysed".into(),
             };
             let who = match (&call.error, call.thread, &call.wait) {
                 (Some(error), ..) => format!("    refused: {error}\n"),

@@ -40,8 +40,7 @@ pub struct Anatomy {
     pub is_walked: bool,
     /// The most resident memory of a program that ends. The parts are of another moment.
     pub peak: Option<f64>,
-    /// What a program's preload counted at its exit, if the heap is not analysed: the bytes in blocks, and all bytes that the allocator
-    /// had.
+    /// What a program's preload counted at its exit, if the heap is not analysed: in blocks, and all that it had.
     pub at_exit: Option<(f64, f64)>,
     /// The resident memory minus the sum of the parts, before this difference was added to [`Part::Unknown`]. It may make that part
     /// negative.
@@ -181,7 +180,7 @@ impl Anatomy {
         match part {
             Part::Cached if !self.caches_are_known => "thread caches, rounding",
             Part::FreePages if !self.free_pages_are_known => "free pages, metadata",
-            Part::Unknown if !self.is_divided => "heap, not divided",
+            Part::Unknown if !self.is_divided => "heap, not analysed",
             part => part.name(),
         }
     }
@@ -300,7 +299,7 @@ mod tests {
             assert_eq!((found.moment, found.sum(), found.rss), (moment, (26 * MIB) as f64, (26 * MIB) as f64));
             assert_eq!((mebibytes(&found, Part::Unknown), mebibytes(&found, Part::Padding)), (20.0, 0.0));
             let name = found.name(Part::Unknown);
-            assert!(found.adds_up() && found.get(Part::Live) == 0.0 && name == "heap, not divided");
+            assert!(found.adds_up() && found.get(Part::Live) == 0.0 && name == "heap, not analysed");
         }
         assert_eq!(Anatomy::of(&row, None).unwrap().at_exit, None);
         for (name, mebibytes) in [("allocator_allocated_bytes", 5), ("allocator_mapped_bytes", 9)] {

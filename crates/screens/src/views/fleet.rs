@@ -21,7 +21,7 @@ const HEADS: [&str; 6] = ["resident", "live", "overhead", "outside", "unknown", 
 const WIDTH: usize = 11;
 
 const NOTE: &str = "resident: the sum over processes; what two of them share counts twice. overhead: what allocators have beyond live blocks. \
-                    outside: no allocator's, such as stacks and files. unknown: not read yet, changed since, or not to be divided; it is \
+                    outside: no allocator's, such as stacks and files. unknown: not read yet, changed since, or not to be analysed; it is \
                     not zero. can go: the most that one remedy would give back, all replicas together; without `<` each page was counted.";
 
 /// A sum that cannot overflow: the figures may come from a file that somebody else wrote.

@@ -269,7 +269,7 @@ fn the_layout_of_another_release_is_refused() {
         fake.put(EDATA + 128 * index, &[bits ^ 1 << 17]);
     }
     let error = (WALKER.walk)(&fake).pop().unwrap().unwrap_err().to_string();
-    assert!(error.starts_with("jemalloc: heap not divided: layout unknown"), "{error}");
+    assert!(error.starts_with("jemalloc: heap not analysed: layout unknown"), "{error}");
 }
 
 #[test]

@@ -294,7 +294,7 @@ fn an_arena_of_another_layout_is_refused() {
     let error = (WALKER.walk)(&fake).pop().unwrap().unwrap_err().to_string();
     assert_eq!(
         error,
-        "mimalloc: heap not divided: layout unknown: wanted that of the releases 2.0.6 to 2.3, 3.0 to 3.4 and 3.6; none of its arenas can be read"
+        "mimalloc: heap not analysed: layout unknown: wanted that of the releases 2.0.6 to 2.3, 3.0 to 3.4 and 3.6; none of its arenas can be read"
     );
 }
 

@@ -1,4 +1,4 @@
-//! snmalloc has no walker: its heap is recognised, but not analysed.
+//! snmalloc: its heap is not analysed.
 
 use crate::known::AllocatorMark;
 

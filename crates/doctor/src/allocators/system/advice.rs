@@ -27,7 +27,7 @@ pub(super) fn advice(&Case { at, variables, seen, .. }: &Case) -> Option<Advice>
     if seen.jvm {
         reasons.push(
             "this is a Java virtual machine: the lines are about its native memory alone, not about its heap, which -Xmx limits; \
-             `jcmd PID VM.native_memory` divides both"
+             `jcmd PID VM.native_memory` shows the parts of both"
                 .into(),
         );
     }

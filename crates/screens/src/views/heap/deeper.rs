@@ -14,7 +14,7 @@ pub fn deeper(reading: &Reading) -> Vec<String> {
     let mut all: Vec<String> = divided.flat_map(|heap| by_part(heap, reading)).collect();
     for area in reading.areas.iter().filter(|area| percent(area.resident, reading.resident) >= LEAST) {
         if !area.tool.is_empty() {
-            all.push(format!("{}, {}: divided further by: {}.", area.name, bytes(area.resident), area.tool));
+            all.push(format!("{}, {}: its parts are shown by: {}.", area.name, bytes(area.resident), area.tool));
         }
         if let Some(largest) = area.largest.iter().max_by_key(|one| one.bytes) {
             all.push(own_mappings(reading, area, largest.bytes));

@@ -163,10 +163,10 @@ fn largest(rows: &[PartRow], bytes_of: impl Fn(&PartRow) -> u64) -> String {
 
 /// The allocators that were found. One whose memory could not be divided into parts is marked.
 fn allocators(reading: &Reading) -> String {
-    let name = |(name, divided): (&str, bool)| if divided { name.to_string() } else { format!("{name}, not divided") };
+    let name = |(name, divided): (&str, bool)| if divided { name.to_string() } else { format!("{name}, not analysed") };
     let names: Vec<String> = reading.allocators().map(name).collect();
     match names.is_empty() {
-        true if !reading.problems.is_empty() => "not divided".into(),
+        true if !reading.problems.is_empty() => "not analysed".into(),
         true => "-".into(),
         false => harmless(&names.join("; ")).into_owned(),
     }

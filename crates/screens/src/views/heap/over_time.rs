@@ -25,7 +25,7 @@ pub fn line(reading: &Reading) -> String {
     let undivided: Vec<&str> = reading.allocators().filter(|(_, divided)| !divided).map(|(name, _)| name).collect();
     let mark = match undivided.is_empty() {
         true => String::new(),
-        false => format!("  {} not divided", harmless(&undivided.join(", "))),
+        false => format!("  {} not analysed", harmless(&undivided.join(", "))),
     };
     format!("{time:>10}{}{mark}\n", figures.map(|number| format!("{:>10}", bytes(number))).collect::<String>())
 }

@@ -170,14 +170,14 @@ fn lines_of_processes_stand_under_their_head_and_those_with_the_most_overhead_ar
 #[test]
 fn what_is_not_divided_is_marked_in_every_line() {
     let mut reading = reading("after");
-    assert!(!line(&reading).contains("not divided") && !all(&[reading.clone()], &LOOK).contains("not divided"));
+    assert!(!line(&reading).contains("not analysed") && !all(&[reading.clone()], &LOOK).contains("not analysed"));
     reading.undivided = vec!["mimalloc".into()];
-    assert!(line(&reading).ends_with("  mimalloc not divided\n"));
-    assert!(all(&[reading.clone()], &LOOK).contains("glibc; mimalloc, not divided"));
+    assert!(line(&reading).ends_with("  mimalloc not analysed\n"));
+    assert!(all(&[reading.clone()], &LOOK).contains("glibc; mimalloc, not analysed"));
     reading.heaps[0].sure = allocanary_heap::PartsCertainty::NotKnown;
-    assert!(line(&reading).ends_with("  glibc, mimalloc not divided\n"));
+    assert!(line(&reading).ends_with("  glibc, mimalloc not analysed\n"));
     reading.heaps.clear();
-    assert!(all(&[reading], &LOOK).contains(" mimalloc, not divided"));
+    assert!(all(&[reading], &LOOK).contains(" mimalloc, not analysed"));
 }
 
 #[test]
