@@ -38,53 +38,54 @@ not run; 130 interrupted, and every finished row is saved.";
 pub const GLOSSARY: &str = "\
 Words:
   candidate     an allocator with settings, such as jemalloc:narenas=1
-  own           your program as it is; own:NAME=VALUE is a setting of the
+  own           your unchanged program; own:NAME=VALUE is a setting of the
                 allocator that it has
-  baseline      the first candidate: the others are compared with it
+  baseline      the first candidate. All others are compared with it
   cell          a process that measures one candidate
   preload       a library that LD_PRELOAD puts into a program
-  n             the number of runs behind a figure; each is a fresh process
-  moment        when memory is read: start, ready, filled, peak, idle,
-                released, purged
-  resident      memory that is in RAM: live + overhead + outside + unknown; of
-                a run, when it is idle
-  peak_resident the most resident memory until a run is idle
-  peak_anonymous of a replay: the most resident memory without files
-  overhead      what an allocator has beyond live blocks: cached,
+  n             the number of runs behind a figure. Each is a fresh process
+  moment        when memory is read: start, ready, filled, peak, idle, released,
+                purged
+  resident      memory that is in RAM: live + overhead + outside + unknown. For
+                a run, memory when it is idle
+  peak_resident the highest resident memory until a run is idle
+  peak_anonymous for a replay: the highest resident memory without files
+  overhead      memory that an allocator has beyond live blocks: cached,
                 fragmentation, free_pages, lazy_free, metadata and padding
-  outside       what is no allocator's: runtime, own_mappings, stacks, files
-                and shared
-  live          resident, in blocks that the program has allocated and not
-                freed
+  outside       memory of no allocator: runtime, own_mappings, stacks, files and
+                shared
+  live          resident, in blocks that the program has allocated and not freed
   cached        in freed blocks that the cache of a thread or of a CPU keeps
   fragmentation free, in a page that also has a live or cached block
   free_pages    whole pages without a block, which the allocator keeps
-  lazy_free     given back by MADV_FREE: the kernel has not taken it yet
+  lazy_free     given back with MADV_FREE, and not yet taken by the kernel
   metadata      the allocator's own tables
-  padding       never used: it is there because the kernel filled a huge page
+  padding       never used by the program: the kernel filled a huge page with it
   runtime       the heap and the code of a language runtime
   own_mappings  memory that the program mapped itself, without an allocator
   stacks        stacks of threads
   files         pages of files, and the data of programs and libraries
   shared        shared memory
-  unknown       not analysed, not read yet, or nobody's
-  reclaimable   what a call gives back: exact, at_most or unknown
-  requested     the bytes that the program has asked for and not freed
+  unknown       not analysed, not read yet, or of an unknown owner
+  reclaimable   memory that a call can give back. Its bound is exact, at_most or
+                unknown
+  requested     bytes that the program has asked for and not freed
   anonymous     resident memory that no file backs
   charged       memory that the kernel charges to a control group
-  pinned        of who: free bytes in pages that have a live block
-  empty         of who: pages without a live block
+  pinned        in who: free bytes in pages that have a live block
+  empty         in who: pages without a live block
   allocator_    begins the name of an allocator's own counter: allocated,
                 active, mapped and others count addresses, resident or not
   arena         a heap with a lock. glibc and jemalloc have several, so that
                 threads wait less for each other
   thread cache  freed blocks that an allocator keeps for one thread
-  page fault    the kernel gives a process a page when it is first used
-  interval      [a, b]: the true value lies in it, in 19 of 20 cases
+  page fault    the first use of a page, at which the kernel gives it to the
+                process
+  interval      [a, b]: the true value lies in it in 19 of 20 cases
   undecided     neither clearly different nor equal (within 2 %): the runs
-                differ too much, or are few
-  gate          a limit of `compare`: a metric that clearly got worse by more
-                fails it";
+                differ too much, or there are too few
+  gate          a limit of `compare`. It fails if a metric clearly got worse by
+                more";
 
 /// The examples of the command, and the glossary.
 pub fn with_glossary() -> String {
