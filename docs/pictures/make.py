@@ -5,9 +5,16 @@
     docs/pictures/make.py threads PAGE.html     of `allocanary report STUDY --output PAGE.html`: resident memory by threads
     docs/pictures/make.py trace PAGE.html       of `allocanary report TRACE --output PAGE.html`: live bytes and resident memory
     docs/pictures/make.py contents PAGE.html    of `allocanary heap PID --contents --output PAGE.html`: who holds which kinds
+    docs/pictures/make.py programs PAGE.html    of report.html of `allocanary run`: the peak under each candidate
+    docs/pictures/make.py study PAGE.html       of report.html of `allocanary study` with threads of one number: resident memory
+    docs/pictures/make.py who PAGE.html         of `allocanary report TRACE --output PAGE.html`: live bytes by site
+    docs/pictures/make.py fleet PAGE.html       of `allocanary fleet node.json --output PAGE.html`: workloads by part
+    docs/pictures/make.py tuning PAGE.html      of report.html of `allocanary tune`: memory against time of the finalists
 
 reading.png: the process of `examples/door/up.sh cpp_arenas`. threads.png: the study of `allocanary study`. trace.png: the trace of
-redis-server of docs/who.md. contents.png: the first example of docs/contents.md. Needs chromium.
+redis-server of docs/who.md. contents.png: the first example of docs/contents.md. programs.png and tuning.png: `run` and `tune` of
+examples/programs/rows.py. study.png: the study of docs/studies.md. who.png: the trace of redis-server of
+docs/who.md. fleet.png: `examples/fleet/shop.py COMMAND 60 --output PAGE.html`. Needs chromium.
 """
 import re
 import subprocess
@@ -20,6 +27,11 @@ PARTS = {
     "reading": ([r"<header>.*?</section>"], 820),
     "threads": ([r'<ol class="legend.*?</ol>', r"<figure><h3>Resident memory when idle, by threads</h3>.*?</figure>"], 720),
     "trace": ([r'<ol class="legend[^>]*>(?:<li>.*?</li>){2}', r"<figure><h3>Live bytes and resident memory over time</h3>.*?</figure>"], 720),
+    "programs": ([r"<figure><h3>peak_resident: most resident memory at any time until idle</h3>.*?</figure>"], 720),
+    "study": ([r"<figure><h3>Resident memory when idle[^<]*</h3>.*?</figure>"], 720),
+    "tuning": ([r'<ol class="legend.*?</ol>', r"<figure><h3>Memory against time</h3>.*?</figure>"], 720),
+    "who": ([r'<ol class="legend" aria-label="Sites">.*?</ol>', r"<figure><h3>Live bytes of the largest sites over time</h3>.*?</figure>"], 720),
+    "fleet": ([r"<figure><h3>Resident memory of each workload, by part</h3>.*?</figure>", r'(?<=</figure></div>)<p><svg class="key".*?</p>'], 720),
     "contents": ([r'<ul class="legend.*?</ul>', r"<figure><h3>What holds the memory, by kind</h3>.*?</figure>"], 720),
 }
 
