@@ -3,6 +3,7 @@
 
     docs/pictures/make.py reading PAGE.html     of `allocanary PID --output PAGE.html`: the answer
     docs/pictures/make.py threads PAGE.html     of `allocanary report STUDY --output PAGE.html`: resident memory by threads
+    docs/pictures/make.py map PAGE.html         of `allocanary heap PID --output PAGE.html`: the heap by address
     docs/pictures/make.py trace PAGE.html       of `allocanary report TRACE --output PAGE.html`: live bytes and resident memory
     docs/pictures/make.py contents PAGE.html    of `allocanary heap PID --contents --output PAGE.html`: who holds which kinds
     docs/pictures/make.py programs PAGE.html    of report.html of `allocanary run`: the peak under each candidate
@@ -12,8 +13,8 @@
     docs/pictures/make.py tuning PAGE.html      of report.html of `allocanary tune`: memory against time of the finalists
 
 reading.png: the process of `examples/door/up.sh cpp_arenas`. threads.png: the study of `allocanary study`. trace.png: the trace of
-redis-server of docs/who.md. contents.png: the first example of docs/contents.md. programs.png and tuning.png: `run` and `tune` of
-examples/programs/rows.py. study.png: the study of docs/studies.md. who.png: the trace of redis-server of
+redis-server of docs/who.md. map.png: the first example of docs/heap.md. contents.png: that of docs/contents.md. programs.png and
+tuning.png: `run` and `tune` of examples/programs/rows.py. study.png: the study of docs/studies.md. who.png: the trace of redis-server of
 docs/who.md. fleet.png: `examples/fleet/shop.py COMMAND 60 --output PAGE.html`. Needs chromium.
 """
 import re
@@ -32,6 +33,7 @@ PARTS = {
     "tuning": ([r'<ol class="legend.*?</ol>', r"<figure><h3>Memory against time</h3>.*?</figure>"], 720),
     "who": ([r'<ol class="legend" aria-label="Sites">.*?</ol>', r"<figure><h3>Live bytes of the largest sites over time</h3>.*?</figure>"], 720),
     "fleet": ([r"<figure><h3>Resident memory of each workload, by part</h3>.*?</figure>", r'(?<=</figure></div>)<p><svg class="key".*?</p>'], 720),
+    "map": ([r'<ul class="legend" aria-label="Parts">.*?</ul>', r"<figure><h3>Memory of \w+ by part</h3>.*?</figure>"], 720),
     "contents": ([r'<ul class="legend.*?</ul>', r"<figure><h3>What holds the memory, by kind</h3>.*?</figure>"], 720),
 }
 
