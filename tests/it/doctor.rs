@@ -349,7 +349,7 @@ fn an_environment_that_was_overwritten_is_unknown_and_threads_tell() {
     assert!(text.contains("command own: *:6379 allocator jemalloc (sure: "), "{text}");
     assert!(text.contains("overwritten unknown: the program has written over its environment"), "{text}");
     assert!(!text.contains("no variable that configures an allocator was set"), "{text}");
-    assert!(text.contains("1 of its threads are jemalloc's: background_thread is on"), "{text}");
+    assert!(text.contains("1 of its threads is jemalloc's: background_thread is on"), "{text}");
     // It does not advise settings that the process already has, nor arenas for its one thread. No advice is left.
     assert!(!text.contains("background_thread:true") && !text.contains("narenas:"), "{text}");
     assert!(!text.contains("install!"), "{text}");

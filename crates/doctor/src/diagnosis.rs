@@ -152,8 +152,10 @@ fn allocators(page: &mut TextPage, process: &ProcessFacts, reading: Option<&Read
         page.item("arenas", &default.text, Tone::Doubt);
     }
     if process.seen.background_threads > 0 {
-        let text =
-            format!("{} of its threads are jemalloc's: background_thread is on", process.seen.background_threads);
+        let text = match process.seen.background_threads {
+            1 => "1 of its threads is jemalloc's: background_thread is on".to_string(),
+            count => format!("{count} of its threads are jemalloc's: background_thread is on"),
+        };
         page.below(&text, Tone::Plain);
     }
     for notice in process.notices.iter().filter(|notice| !notice.preload) {

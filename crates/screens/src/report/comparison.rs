@@ -54,7 +54,8 @@ pub fn render(compared: &[RowComparison], look: &TerminalStyle) -> String {
     let count = |verdict| compared.iter().filter(|one| one.comparison.verdict == verdict).count();
     let counts = KINDS.into_iter().filter(|kind| count(*kind) > 0);
     let counts: Vec<String> = counts.map(|kind| format!("{} {}", count(kind), kind.text())).collect();
-    out.push_str(&format!("{} comparisons: {}\n", compared.len(), counts.join(", ")));
+    let many = if compared.len() == 1 { "comparison" } else { "comparisons" };
+    out.push_str(&format!("{} {many}: {}\n", compared.len(), counts.join(", ")));
     if compared.iter().any(|one| words::spikes(&one.comparison).is_some()) {
         out.push_str(&format!("{}\n", table::wrapped(words::SPIKES, look)));
     }
