@@ -62,7 +62,7 @@ pub fn of_process(
     page.heading("What to do");
     match reading {
         Some(reading) => to_do(&mut page, process, reading, checks),
-        None => page.item("", "its memory could not be read, from which this is told", Tone::Doubt),
+        None => page.item("", "not known: the memory of the process could not be read", Tone::Doubt),
     }
     page.finish()
 }

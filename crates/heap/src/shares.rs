@@ -110,7 +110,7 @@ mod tests {
         match by_pages(std::process::id(), &mut counted, live.pages(), None) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 assert!(counted.iter().all(|one| one.share.is_none()));
-                skipped("only root is told how many processes have a page");
+                skipped("only root may read how many processes have a page");
             }
             done => {
                 done.unwrap();

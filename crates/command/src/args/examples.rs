@@ -110,6 +110,8 @@ Defaults:
   threads 1,4,16,64, repeats 10, seed 1, no time budget, and a run timeout of
   60s.
   --candidates without a study uses these values too.
+  The answer takes no candidate whose throughput, p99 or CPU time is surely more
+  than 10 % worse. One with less memory at a higher cost is named after it.
 
 Examples:
   allocanary study                  run the default study, in two minutes
@@ -133,6 +135,8 @@ Defaults:
   jemalloc:narenas=1,tcache=false mimalloc mimalloc:allow_thp=0. If no library
   can be preloaded into the program, only candidates with `own` run.
   10 repeats, and a run timeout of 60s. A first run is not measured.
+  Without --tolerance, the answer takes no candidate whose throughput, p99 or
+  CPU time is surely more than 10 % worse.
   A program with --ready or --load is a service. It runs until it is stopped.
 
 Examples:

@@ -133,7 +133,7 @@ pub struct ProgramStudyFlags {
     /// Numbers of CPUs that the program sees under a preload; `own` sees this host's [default: this host's].
     #[arg(long, value_name = "N,...", value_delimiter = ',', num_args = 1..)]
     emulate_cpus: Option<Vec<u32>>,
-    /// What the best candidate may cost in other metrics: throughput=5%,p99=10%; others are not limited [default: none].
+    /// What the best candidate may cost in other metrics: throughput=5%,p99=10%; others are not limited [default: throughput, p99 and cpu not surely more than 10 % worse].
     #[arg(long, value_name = "METRIC=PERCENT", value_delimiter = ',')]
     tolerance: Vec<String>,
     /// How often, and how long.

@@ -276,8 +276,8 @@ fn sure(contents: &Contents) -> Vec<String> {
     all.extend(contents.core.iter().flat_map(of_core));
     if let Some(sampled) = contents.sampled {
         all.push(format!(
-            "Kinds are of a sample: all blocks that begin in {} of {} pages, and all of 1 MiB or more, were looked at. Of 100 such samples \
-             95 have the truth within the bytes that are told. A kind that is on few pages can be missing.",
+            "Kinds are of a sample: all blocks that begin in {} of {} pages, and all of 1 MiB or more, were looked at. In 95 of 100 such \
+             samples the true sizes are within the bounds that are shown. A kind that is on few pages can be missing.",
             count(sampled.pages),
             count(sampled.of)
         ));
