@@ -61,7 +61,7 @@ fn about(one: &ReplicaSet, kinds: usize) -> String {
         text.push_str(&format!(", {} not read", one.unread));
     }
     if one.unbounded > 0 && one.bound.is_some() {
-        text.push_str(&format!(", what {} of them would give is not known", one.unbounded));
+        text.push_str(&format!(", the gain of {} is not known", one.unbounded));
     }
     text
 }

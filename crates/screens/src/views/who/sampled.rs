@@ -48,11 +48,14 @@ fn sentence(found: &SampledSites) -> String {
         Some((last, before @ [_, ..])) => format!("{} and {last}", before.join(", ")),
         _ => named.concat(),
     };
+    let samples = match found.all.samples {
+        1 => "1 sample".to_string(),
+        count => format!("{count} samples"),
+    };
     format!(
-        "{program}, process {pid}: {} are alive, {} of them of {names}, by {} samples.",
+        "{program}, process {pid}: {} are alive, {} of them of {names}, by {samples}.",
         with_interval(all),
-        bytes(sum),
-        found.all.samples
+        bytes(sum)
     )
 }
 
