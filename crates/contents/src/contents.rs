@@ -56,6 +56,9 @@ pub struct Contents {
     /// What points to some blocks, if this was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pointed: Option<Pointed>,
+    /// For each of the largest kinds, the blocks that retain most, and what points to them, if this was requested.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub largest: Vec<Pointed>,
     /// The leaks. `None` if they could not be found: `problems` has the reason.
     pub leaked: Option<Leaked>,
     /// The number of pipes of which the process has both ends. Blocks whose only pointer is in such a pipe count as leaked.
@@ -227,6 +230,11 @@ pub struct PointedBlock {
     pub more: u64,
     /// The path from a holder to the block, as the pointers to each next step. Empty if nothing leads to it.
     pub path: Vec<Pointer>,
+    /// What its first words are. Bytes that may be a text are not shown.
+    pub first: Vec<String>,
+    /// The beginning of the text in it, if texts were requested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
 }
 
 /// A word that points to a block.

@@ -116,6 +116,33 @@ impl Tree {
         places.map(|place| (self.order[place], sums[place])).collect()
     }
 
+    /// The first few blocks of each group by the bytes that they retain, and these blocks and bytes. Blocks to which only stacks and registers
+    /// lead are missing.
+    pub fn most_of(
+        &self,
+        heap: &TypedBlocks,
+        groups: usize,
+        each: usize,
+        group: &dyn Fn(u32) -> Option<usize>,
+    ) -> Vec<Vec<(u32, (u64, u64))>> {
+        let sums = self.all_sums(heap);
+        let mut all = vec![Vec::new(); groups];
+        let cut = |most: &mut Vec<(u32, (u64, u64))>| {
+            most.sort_by_key(|(block, (_, bytes))| (Reverse(*bytes), *block));
+            most.truncate(each);
+        };
+        for (block, sum) in self.order.iter().zip(&sums).skip(1) {
+            if let Some(group) = group(*block) {
+                all[group].push((*block, *sum));
+                if all[group].len() > 100 * each {
+                    cut(&mut all[group]);
+                }
+            }
+        }
+        all.iter_mut().for_each(cut);
+        all
+    }
+
     /// The blocks that retain most bytes. Each comes after the block that retains it. A block is left out if one above it has the same
     /// kind.
     pub fn largest(&self, heap: &TypedBlocks, kind: &dyn Fn(u32) -> u32) -> Vec<Retains> {

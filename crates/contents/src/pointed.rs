@@ -12,11 +12,18 @@ use crate::kinds::{Kinds, TypedBlocks};
 use crate::links::Links;
 use crate::modules::Open;
 use crate::reach::{From, Reach, each_found};
+use crate::texts;
 use crate::wanted::Target;
 
 /// The most blocks of a kind that are returned, and the most pointers to each.
 const BLOCKS: usize = 5;
 const POINTERS: usize = 20;
+/// The most kinds in a list of the largest ones, and the most blocks of each.
+const KINDS: usize = 12;
+const OF_KIND: usize = 3;
+/// The number of words of a block that are returned, and the number above which a word may be a text of two characters.
+const WORDS: usize = 8;
+const SMALL: u64 = 0x2000;
 /// The most steps of a path that are returned at each end: from the root on, and before the block.
 const STEPS: usize = 8;
 
@@ -36,6 +43,8 @@ pub struct Search<'a> {
     pub names: &'a HolderNames<'a>,
     /// Opens the file of a mapping.
     pub open: &'a Open<'a>,
+    /// Whether to return texts.
+    pub shows_texts: bool,
 }
 
 impl Search<'_> {
@@ -52,22 +61,68 @@ impl Search<'_> {
         let mut chosen = all.clone();
         chosen.sort_by_key(|block| (Reverse(retains(*block).1), *block));
         chosen.truncate(BLOCKS);
-        let mut pointers = self.pointers(&chosen);
-        let one = |block: &u32| {
-            let (all, count) = pointers.remove(block).unwrap_or_default();
-            let (blocks, bytes) = retains(*block);
-            PointedBlock {
-                kind: self.kind(*block),
-                at: self.heap.blocks.get(*block).at,
-                each: self.heap.blocks.get(*block).bytes,
-                blocks,
-                bytes,
-                pointers: all,
-                more: count,
-                path: self.path(*block),
-            }
+        let chosen: Vec<(u32, (u64, u64))> = chosen.into_iter().map(|block| (block, retains(block))).collect();
+        let mut pointers = self.pointers(chosen.iter().map(|(block, _)| *block));
+        let blocks = chosen.into_iter().map(|(block, sum)| self.one(block, sum, &mut pointers)).collect();
+        Pointed { wanted: target.to_string(), found: all.len() as u64, blocks }
+    }
+
+    /// The same for the blocks that retain most of each of the largest kinds.
+    pub fn largest(&self) -> Vec<Pointed> {
+        let mut sums: HashMap<u32, (u64, u64)> = HashMap::new();
+        for (index, block) in self.heap.blocks.iter() {
+            let sum = sums.entry(self.kinds.number(index)).or_default();
+            *sum = (sum.0 + 1, sum.1 + block.bytes);
+        }
+        let mut kinds: Vec<(u32, (u64, u64))> = sums.into_iter().collect();
+        kinds.sort_by_key(|(number, (_, bytes))| (Reverse(*bytes), *number));
+        kinds.truncate(KINDS);
+        let group: HashMap<u32, usize> = kinds.iter().enumerate().map(|(at, (number, _))| (*number, at)).collect();
+        let group = |block: u32| group.get(&self.kinds.number(block)).copied();
+        let Some(tree) = self.tree else { return Vec::new() };
+        let chosen = tree.most_of(self.heap, kinds.len(), OF_KIND, &group);
+        let mut pointers = self.pointers(chosen.iter().flatten().map(|(block, _)| *block));
+        let of = |((number, (found, _)), chosen): (&(u32, (u64, u64)), &Vec<(u32, (u64, u64))>)| Pointed {
+            wanted: self.kinds.kind(*number).name.clone(),
+            found: *found,
+            blocks: chosen.iter().map(|(block, sum)| self.one(*block, *sum, &mut pointers)).collect(),
         };
-        Pointed { wanted: target.to_string(), found: all.len() as u64, blocks: chosen.iter().map(one).collect() }
+        kinds.iter().zip(&chosen).map(of).collect()
+    }
+
+    fn one(
+        &self,
+        block: u32,
+        (blocks, bytes): (u64, u64),
+        pointers: &mut HashMap<u32, (Vec<Pointer>, u64)>,
+    ) -> PointedBlock {
+        let (all, more) = pointers.remove(&block).unwrap_or_default();
+        let place = self.heap.blocks.get(block);
+        PointedBlock {
+            kind: self.kind(block),
+            at: place.at,
+            each: place.bytes,
+            blocks,
+            bytes,
+            pointers: all,
+            more,
+            path: self.path(block),
+            first: self.first(block),
+            text: if self.shows_texts { texts::shown(self.heap, self.kinds, block) } else { None },
+        }
+    }
+
+    /// What the first words of a block are: pointers to blocks, and numbers that are too small for two characters of a text.
+    fn first(&self, block: u32) -> Vec<String> {
+        let words = self.heap.words(block);
+        let one = |word: u64| match self.heap.blocks.find(word) {
+            Some(to) if self.links.counts(self.heap.blocks, to, word) => {
+                format!("pointer to {} at {word:#x}", self.kind(to))
+            }
+            _ if word < SMALL => word.to_string(),
+            _ => "other bytes".into(),
+        };
+        (0..WORDS).map_while(|at| words.get(at).map(one)).collect()
     }
 
     fn kind(&self, block: u32) -> String {
@@ -87,9 +142,8 @@ impl Search<'_> {
     }
 
     /// The first pointers to each block, and the number of further ones.
-    fn pointers(&self, wanted: &[u32]) -> HashMap<u32, (Vec<Pointer>, u64)> {
-        let mut found: HashMap<u32, (Vec<Pointer>, u64)> =
-            wanted.iter().map(|block| (*block, Default::default())).collect();
+    fn pointers(&self, wanted: impl Iterator<Item = u32>) -> HashMap<u32, (Vec<Pointer>, u64)> {
+        let mut found: HashMap<u32, (Vec<Pointer>, u64)> = wanted.map(|block| (block, Default::default())).collect();
         let (heap, blocks) = (self.heap, self.heap.blocks);
         let mut add = |to: u32, pointer: &dyn Fn() -> Pointer| match found.get_mut(&to) {
             Some((all, _)) if all.len() < POINTERS => all.push(pointer()),

@@ -132,7 +132,7 @@ impl<'a> Snapshot<'a> {
         if wanted.holders && has_time(budget::HOLDERS, "holders") {
             let (found, paths) = Holders::of(&heap, &reach, open, &links, &|block| kinds.number(block));
             // Only the search for pointers to a block needs the walk later. Otherwise its memory is freed now.
-            let reach = wanted.target.is_some().then_some(reach);
+            let reach = (wanted.target.is_some() || wanted.largest).then_some(reach);
             let names = self.names();
             contents.holders = count::holders(&heap, &kinds, &found, &paths, &names, open);
             contents.alike = count::alike(&found);
@@ -141,9 +141,11 @@ impl<'a> Snapshot<'a> {
                 if let Some(tree) = &tree {
                     contents.retained = count::retained(&heap, &kinds, &found, &paths, tree, &names, open);
                 }
-                if let (Some(target), Some(reach)) = (&wanted.target, &reach) {
+                if let Some(reach) = &reach {
                     let (heap, kinds, links, tree, names) = (&heap, &kinds, &links, tree.as_ref(), &names);
-                    contents.pointed = Some(Search { heap, kinds, reach, links, tree, names, open }.find(target));
+                    let search = Search { heap, kinds, reach, links, tree, names, open, shows_texts: wanted.texts };
+                    contents.pointed = wanted.target.as_ref().map(|target| search.find(target));
+                    contents.largest = if wanted.largest { search.largest() } else { Vec::new() };
                 }
             }
         }

@@ -22,6 +22,8 @@ pub struct ContentsRequest {
     pub addresses: bool,
     /// The blocks for which to find what points to them.
     pub target: Option<Target>,
+    /// Whether to find the same for a few blocks of each of the largest kinds.
+    pub largest: bool,
 }
 
 /// Blocks for which to find what points to them.

@@ -45,6 +45,7 @@ const WANTED: ContentsRequest = ContentsRequest {
     texts: false,
     addresses: false,
     target: None,
+    largest: false,
 };
 
 fn read(running: &Running, how: ReadMode) -> Contents {
@@ -176,6 +177,13 @@ fn who_points_to_a_block_is_found_from_both_ends() {
     let above = asked(Target::Address(last.at));
     assert!(above.blocks.first().is_none_or(|above| above.at == last.at), "{above:?}");
     assert_eq!(asked(Target::Address(16)).found, 0);
+    let all =
+        take(running.pid(), &ContentsRequest { largest: true, ..WANTED }, Duration::from_secs(60)).unwrap().largest;
+    let circles = all.iter().find(|one| one.wanted == "app::Circle").expect("one of the largest kinds");
+    assert_eq!((circles.found, circles.blocks.len()), (known["circles"], 3));
+    // Its table of functions is no block, and the words behind it are numbers.
+    let block = &circles.blocks[0];
+    assert!(!block.pointers.is_empty() && block.first[0] == "other bytes" && block.text.is_none(), "{block:?}");
 }
 
 #[test]

@@ -79,11 +79,12 @@ fn answer(text: &str, left: &mut Left) -> String {
         }
         Ok(Asked::Contents {
             of,
-            wanted: ContentsOptions { stopped, limit, sampled, texts, addresses, target },
+            wanted: ContentsOptions { stopped, limit, sampled, texts, addresses, target, largest },
             time,
         }) => {
             let how = if stopped { ReadMode::Stopped } else { ReadMode::Running };
-            let wanted = ContentsRequest { how, limit, is_sampled: sampled, holders: true, texts, addresses, target };
+            let wanted =
+                ContentsRequest { how, limit, is_sampled: sampled, holders: true, texts, addresses, target, largest };
             let mut found = match &of {
                 ContentsSource::Process(pid) => allocanary_contents::take(*pid, &wanted, time),
                 ContentsSource::Core(path) => allocanary_contents::take_core(path, &wanted, time),

@@ -88,6 +88,8 @@ pub struct ContentsOptions {
     pub addresses: bool,
     /// The blocks whose holders are returned, if any.
     pub target: Option<Target>,
+    /// Whether the same is returned for blocks of the largest kinds.
+    pub largest: bool,
 }
 
 /// Why there is no answer.

@@ -2,6 +2,7 @@
 //! certain these figures are.
 
 mod answer;
+mod blocks;
 mod difference;
 mod page;
 mod pointed;

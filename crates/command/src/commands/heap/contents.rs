@@ -72,6 +72,7 @@ fn of(flags: &HeapFlags, of: ContentsSource, bytes: u64) -> Result<ExitCode> {
         texts: flags.texts,
         addresses: trace.is_some(),
         target: target(flags)?,
+        largest: flags.to.is_some(),
     };
     let found = reader::contents(&mut Reader::new(allowed), of.clone(), wanted.clone(), time);
     let found = found.or_else(|why| match why {

@@ -6,7 +6,7 @@ use allocanary_contents::{Contents, Leaked};
 use allocanary_text::units::show_time;
 use maud::{Markup, html};
 
-use super::{answer, bytes, count, sampled, sure, tree_map};
+use super::{answer, blocks, bytes, count, sampled, sure, tree_map};
 use crate::draw::HtmlPage;
 use crate::draw::markup::prose;
 use crate::views::heap::percent;
@@ -28,6 +28,7 @@ pub fn page(contents: &Contents) -> String {
         @if !contents.holders.is_empty() { (holders(contents)) }
         (retained(contents))
         (kinds(contents))
+        (blocks::section(&contents.largest))
         @if let Some(leaked) = contents.leaked.as_ref().filter(|leaked| leaked.blocks > 0) { (leaks(leaked)) }
         (texts(contents))
         section {
@@ -128,7 +129,9 @@ fn kinds(contents: &Contents) -> Markup {
         let likely = if row.likely { " (likely)" } else { "" };
         let within = row.within.map(|within| format!(" ± {}", bytes(within))).unwrap_or_default();
         let share = format!("{:.1} %", percent(row.bytes, contents.bytes));
-        (html! { (row.kind) (likely) }, vec![bytes(row.bytes) + &within, share, count(row.blocks)])
+        let place = contents.largest.iter().position(|one| one.wanted == row.kind);
+        let name = html! { @if let Some(at) = place { a href=(blocks::link(at)) { (row.kind) } } @else { (row.kind) } (likely) };
+        (name, vec![bytes(row.bytes) + &within, share, count(row.blocks)])
     };
     let rows: Vec<(Markup, Vec<String>)> = contents.kinds.iter().take(ROWS).map(row).collect();
     html! { section { h2 { "Kinds" } (table(&["kind", "bytes", "of all", "blocks"], &rows)) } }

@@ -22,13 +22,17 @@ pub fn pointed(found: &Pointed, look: &TerminalStyle) -> String {
     format!("{title}\n{}\n{blocks}\n", crate::draw::wrapped(&first, look.width.into()))
 }
 
-fn one(block: &PointedBlock, look: &TerminalStyle) -> String {
+/// What a block is and what it retains.
+pub(super) fn about(block: &PointedBlock) -> String {
     let retains = match block.blocks {
         1 => "It retains no other block.".to_string(),
         blocks => format!("It retains {} in {} blocks, with itself.", bytes(block.bytes), count(blocks)),
     };
-    let about = format!("{} at {:#x}, {}. {retains}", harmless(&block.kind), block.at, bytes(block.each));
-    let mut out = format!("\n{}\n", crate::draw::wrapped(&about, look.width.into()));
+    format!("{} at {:#x}, {}. {retains}", harmless(&block.kind), block.at, bytes(block.each))
+}
+
+fn one(block: &PointedBlock, look: &TerminalStyle) -> String {
+    let mut out = format!("\n{}\n", crate::draw::wrapped(&about(block), look.width.into()));
     if block.path.is_empty() {
         out.push_str("  held by: nothing leads to it\n");
     } else {
@@ -46,7 +50,7 @@ fn one(block: &PointedBlock, look: &TerminalStyle) -> String {
 }
 
 /// `+0x10 of std::map or std::set node at 0x55d0c0de1230`.
-fn word(pointer: &Pointer) -> String {
+pub(super) fn word(pointer: &Pointer) -> String {
     let at = if pointer.at == 0 { String::new() } else { format!(" at {:#x}", pointer.at) };
     let alike = if pointer.looks_alike { ", a word that looks like a pointer" } else { "" };
     match (pointer.offset, pointer.at) {

@@ -119,8 +119,21 @@ fn who_points_to_a_block_is_told_with_places_and_the_path() {
         pointers: vec![word("app::Peer", 0x6000, 16), Pointer { looks_alike: true, ..word("text", 0x7000, 8) }],
         more: 1200,
         path: vec![word("`g_cache` in server", 0x4000, 0), word("app::Peer", 0x6000, 16)],
+        first: vec!["other bytes".into(), "pointer to std::list node at 0x7000".into(), "17".into()],
+        text: None,
     };
     let alone = PointedBlock { blocks: 1, path: vec![], pointers: vec![], more: 0, ..block.clone() };
+    // On a page the kinds lead to their blocks.
+    let largest = vec![Pointed { wanted: "app::Circle".into(), found: 7, blocks: vec![block.clone()] }];
+    let page = page(&Contents { largest, ..contents(0) });
+    for wanted in [
+        r##"<a href="#blocks-of-kind-0">app::Circle</a>"##,
+        r#"<summary>app::Circle, 7 blocks</summary><div id="blocks-of-kind-0">"#,
+        "<li>+0x10 of app::Peer at 0x6000</li>",
+        "<li>+0x8: pointer to std::list node at 0x7000</li>",
+    ] {
+        assert!(page.contains(wanted), "{wanted}: {page}");
+    }
     let pointed = Some(Pointed { wanted: "Circle".into(), found: 7, blocks: vec![block, alone] });
     let text = text(&Contents { pointed, ..contents(0) }, &LOOK);
     let wanted = "There are 7 such blocks. Shown are the 2 that retain most.\n\napp::Circle at 0x5000, 40 B. It retains 120 B in 3 blocks, with itself.\n  \
