@@ -5,7 +5,7 @@
                                                                also writes draw.key: number, revision, kind, file
     tests/draw.py --count draw.key READER.txt...               READER.txt has the numbers at which the reader had to go back
 
-A unit is a sentence of a page, or a comment in a block of code, or the head of a table with its first row. Kinds: README, docs (the guide,
+A unit is a sentence of a page, or a comment with the line of code below it, or the head of a table with its first row. Kinds: README, docs (the guide,
 without the laboratory), screens (the outputs in README, in the guide, in docs/lab/screens and in tests/golden), comments (of production
 code in Rust).
 """
@@ -73,17 +73,21 @@ def screens(text):
 
 
 def comments(text):
+    """The comments, each with the line of code below it, as a reader sees it."""
     text = text.split("#[cfg(test)]")[0]
     block = []
     for line in [*text.split("\n"), ""]:
         found = re.match(r"\s*//[/!]? ?(.*)", line)
         if found and not found[1].startswith("SAFETY"):
             block.append(found[1])
+        elif re.match(r"\s*#", line):
+            # An attribute stands between a comment and its item.
+            continue
         elif block:
             joined = " ".join(block)
             block = []
             if len(joined.split()) >= 5 and "```" not in joined:
-                yield joined
+                yield f"{joined}\n      {line.strip() or '(at the top of a file)'}"
 
 
 def units(revision, kinds):
@@ -115,10 +119,11 @@ def draw(old, new, each, seed, kinds):
     # A screen is in several files. One of them is enough.
     both = {revision: {(kind, one): (kind, path, one) for kind, path, one in units(revision, kinds)}.values() for revision in (old, new)}
     # What stands in both says nothing of either.
-    same = {(kind, one) for kind, _, one in both[old]} & {(kind, one) for kind, _, one in both[new]}
+    said = lambda one: one.split("\n      ")[0]
+    same = {(kind, said(one)) for kind, _, one in both[old]} & {(kind, said(one)) for kind, _, one in both[new]}
     for revision in (old, new):
         for kind in kinds:
-            there = sorted(unit for unit in both[revision] if unit[0] == kind and (kind == "comments" or (kind, unit[2]) not in same))
+            there = sorted(unit for unit in both[revision] if unit[0] == kind and (kind, said(unit[2])) not in same)
             drawn += [(revision, *unit) for unit in chance.sample(there, min(each, len(there)))]
     chance.shuffle(drawn)
     with Path("draw.key").open("w") as key:
