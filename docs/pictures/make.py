@@ -30,7 +30,7 @@ PARTS = {
     "trace": ([r'<ol class="legend[^>]*>(?:<li>.*?</li>){2}', r"<figure><h3>Live bytes and resident memory over time</h3>.*?</figure>"], 720),
     "programs": ([r"<figure><h3>peak_resident: most resident memory at any time until idle</h3>.*?</figure>"], 720),
     "study": ([r"<figure><h3>Resident memory when idle[^<]*</h3>.*?</figure>"], 720),
-    "tuning": ([r'<ol class="legend.*?</ol>', r"<figure><h3>Memory against time</h3>.*?</figure>"], 720),
+    "tuning": ([r"<figure><h3>Memory against time</h3>.*?</figure>"], 720),
     "who": ([r'<ol class="legend" aria-label="Sites">.*?</ol>', r"<figure><h3>Live bytes of the largest sites over time</h3>.*?</figure>"], 720),
     "fleet": ([r"<figure><h3>Resident memory of each workload, by part</h3>.*?</figure>", r'(?<=</figure></div>)<p><svg class="key".*?</p>'], 720),
     "map": ([r'<ul class="legend" aria-label="Parts">.*?</ul>', r"<figure><h3>Memory of \w+ by part</h3>.*?</figure>"], 720),
