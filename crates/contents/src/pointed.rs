@@ -82,12 +82,15 @@ impl Search<'_> {
         let Some(tree) = self.tree else { return Vec::new() };
         let chosen = tree.most_of(self.heap, kinds.len(), OF_KIND, &group);
         let mut pointers = self.pointers(chosen.iter().flatten().map(|(block, _)| *block));
-        let of = |((number, (found, _)), chosen): (&(u32, (u64, u64)), &Vec<(u32, (u64, u64))>)| Pointed {
+        let mut blocks = |chosen: &[(u32, (u64, u64))]| -> Vec<PointedBlock> {
+            chosen.iter().map(|(block, sum)| self.one(*block, *sum, &mut pointers)).collect()
+        };
+        let of = |(at, (number, (found, _))): (usize, &(u32, (u64, u64)))| Pointed {
             wanted: self.kinds.kind(*number).name.clone(),
             found: *found,
-            blocks: chosen.iter().map(|(block, sum)| self.one(*block, *sum, &mut pointers)).collect(),
+            blocks: blocks(&chosen[at]),
         };
-        kinds.iter().zip(&chosen).map(of).collect()
+        kinds.iter().enumerate().map(of).collect()
     }
 
     fn one(
