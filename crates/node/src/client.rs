@@ -1,4 +1,5 @@
-//! Asks a server. In: a URL. Out: what it answers, within a time and a size. Also by TLS, and with a token.
+//! An HTTP client. In: a URL. Out: the server's answer, within a limit of time and of size. It also speaks TLS, and
+//! shows a token: the pod's own, or that of a user.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -27,7 +28,7 @@ use crate::metrics::plain;
 const MOST: usize = 16 << 20;
 /// The longest text of an error that is read.
 const MOST_SAID: usize = 64 << 10;
-/// The time for all of it.
+/// The time limit for connecting, sending and the whole answer.
 const WITHIN: Duration = Duration::from_secs(10);
 /// The folder where a pod has its token, and the certificate of its cluster's authority.
 const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -39,7 +40,7 @@ pub struct Trust {
     pub authority: Option<PathBuf>,
     /// Whether the certificate is left unchecked. Most kubelets have one that nobody has signed.
     pub unverified: bool,
-    /// The token, if one is shown: over TLS, or to this machine.
+    /// The token, if there is one. It is shown only over TLS, or to this machine.
     pub token: Option<Token>,
 }
 
@@ -93,7 +94,7 @@ pub async fn fetch(url: &str, trust: &Trust) -> Result<Bytes, String> {
     within(url, trust, None).await
 }
 
-/// What the server answers to this.
+/// The server's answer to a POST of this body.
 pub async fn post(url: &str, trust: &Trust, sent: HttpBody) -> Result<Bytes, String> {
     within(url, trust, Some(sent)).await
 }

@@ -102,7 +102,7 @@ impl Desk {
         lock(&self.certificate).clone()
     }
 
-    /// Takes what the kubelet has said since it was last taken.
+    /// Takes the kubelet's last answer, if one came since the last call.
     pub fn take(&self) -> Option<Result<PodNames, String>> {
         lock(&self.told).take()
     }

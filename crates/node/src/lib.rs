@@ -3,16 +3,16 @@
 //! The agent of a node. It reports what the allocators of all processes keep, and uses at most one hundredth of a core. Data flow in one
 //! direction:
 //!
-//! 1. A [`World`](world::World) tells of each process, each minute, who it is and what is resident (`stat`), and where it belongs (`group`).
-//! 2. A child reads memory ([`look`]): each minute what allocators count by themselves, and in between, as the budget allows (`schedule`),
-//!    the heap of the process that needs it most.
-//! 3. What is known of processes (`known`) becomes rows, a container each, with the names that the kubelet tells (`names`, `asking`), and
-//!    with what the agent costs (`costs`).
-//! 4. Whoever asks for the profile of a process (`profiles`) has it read by the same child, between two steps.
-//! 5. The report is put on the desk (`desk`), from where another thread serves it as metrics, as JSON, and as a page ([`run`]), and sends the
-//!    metrics to a receiver of OTLP (`otlp`, feature of the same name).
-//! 6. If the user wants it, pages are served by TLS ([`certificate`]), and only to those of whom the API server says that they may have
-//!    them ([`gate`], `verdicts`).
+//! 1. Each minute a [`World`](world::World) says of each process who it is and what is resident (`stat`), and where it belongs (`group`).
+//! 2. A child reads memory ([`look`]). Each minute it reads the counters of allocators. In between, as the budget allows (`schedule`), it
+//!    reads the heap of the process that needs it most.
+//! 3. The records of processes (`known`) become rows, one for each container. The names come from the kubelet (`names`, `asking`). The
+//!    agent's own costs are added (`costs`).
+//! 4. Anybody may request the profile of a process (`profiles`). The same child reads it, between two steps.
+//! 5. The report is put on the desk (`desk`). From there another thread serves it as metrics, as JSON, and as a page ([`run`]), and sends
+//!    the metrics to a receiver of OTLP (`otlp`, feature of the same name).
+//! 6. If the user wants it, the pages are served by TLS ([`certificate`]), and only to clients to whom the API server gives the right
+//!    ([`gate`], `verdicts`).
 //!
 //! The agent stops no process and injects nothing into one.
 

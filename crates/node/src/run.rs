@@ -205,7 +205,8 @@ fn run_in<W: World>(
     let runtime = runtime()?;
     let (queue, asks) = channel();
     let (asked, followed) = (desk.clone(), desk.clone());
-    // It goes on as long as this function: without `--profiles` nobody asks, and the agent waits for it all the same.
+    // This sender keeps the channel open as long as this function runs. Without `--profiles` nobody sends, and the agent waits for requests
+    // all the same.
     let asking = queue.clone();
     let server = thread::Builder::new().name("http".into()).spawn(move || {
         runtime.block_on(async {

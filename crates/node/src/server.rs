@@ -1,4 +1,4 @@
-//! The pages that the agent serves. In: requests of anybody, or of those who may. Out: pages, one a connection, within a limit of time.
+//! Serves the agent's pages. In: requests of any client. Out: pages, one for each connection, within a limit of time.
 
 use std::net::TcpListener as StdListener;
 use std::pin::Pin;
@@ -24,7 +24,7 @@ pub const WITHIN: Duration = Duration::from_secs(10);
 /// The path of the state of health.
 pub const HEALTH: &str = "/healthz";
 
-/// A page: its path, its type, and who has it.
+/// A page: its path, its content type, and its source.
 pub struct HttpPage {
     /// The path, such as `/metrics`.
     pub path: &'static str,
@@ -63,7 +63,7 @@ pub struct Guard {
     pub certificate: Option<Arc<Certificate>>,
 }
 
-/// Serves for ever. Runs on the thread of a runtime that has I/O and time.
+/// Serves for ever. Wants a runtime with I/O and time.
 pub async fn serve(listener: StdListener, pages: Vec<HttpPage>, guard: Guard) -> std::io::Result<()> {
     let limits = Limits { head: HEAD_WITHIN, whole: Some(WITHIN), keeps_alive: false };
     allocanary_server::serve(listener, Arc::new(Pages { pages, guard }), limits).await

@@ -9,10 +9,7 @@
 //!    of time.
 //! 4. A client that does not read its answer is dropped (`wire`).
 //!
-//! If the site has a certificate, a connection waits in the lobby until it has sent the first message of TLS, and its place is for the rest.
-//! The state of health is answered without TLS: it is no secret, and no certificate that has expired makes a probe fail.
-//!
-//! hyper speaks HTTP. It has no limit for connections, and neither has a small crate that uses it.
+//! hyper speaks HTTP. Neither hyper nor a small crate on top of it limits the number of connections, so this crate does.
 
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
 
@@ -99,7 +96,7 @@ fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset | ErrorKind::Interrupted)
 }
 
-/// Serves one connection in plain HTTP. Its end is that of the client, of hyper's limits, or of whoever drops this.
+/// Serves one connection. It ends when the client closes it, when a limit of hyper is reached, or when the caller drops this future.
 pub async fn connection<S: Site>(stream: TcpStream, site: Arc<S>, limits: Limits) {
     // A page is written as a whole, so waiting for more data gains nothing.
     let _ = stream.set_nodelay(true);

@@ -23,14 +23,14 @@ use crate::{Limits, Site, connection};
 pub(crate) const MOST_WAITING: usize = 512;
 /// The most connections that have sent a request and wait for a place.
 pub(crate) const MOST_ASKED: usize = 256;
-/// If the head of a request does not end within this many bytes, the connection gets a place before the head is
-/// complete: sending so many bytes has a cost for the client.
+/// A connection whose head is longer than this many bytes gets a place before the head is complete. That is safe, because the client has to
+/// send these bytes first.
 pub(crate) const MOST_PEEKED: usize = 2048;
 /// The first byte of a connection that speaks TLS: the type of the record of its first message.
 pub(crate) const HANDSHAKE: u8 = 22;
 /// The bytes of a record before its message: type, version, length.
 const HANDSHAKE_HEAD: usize = 5;
-/// How long to wait before the next look for room, if all connections here have sent a request.
+/// If all connections in the lobby have sent a request, none can be closed: it looks again for room after this time.
 const AGAIN: Duration = Duration::from_millis(10);
 
 /// A waiting connection. Its task holds the receiver of `end`, and closes the connection when something arrives.
@@ -121,7 +121,7 @@ enum Asked {
     Nothing,
     /// The state of health.
     Health,
-    /// For anything else, or for what only TLS will show.
+    /// Anything else.
     Page,
 }
 

@@ -9,7 +9,7 @@ use hyper::{Request, Response};
 
 /// Answers the requests of a server.
 pub trait Site: Send + Sync + 'static {
-    /// The path of the state of health, which is answered before all others, and without TLS. Its answer has to be short, and may not wait.
+    /// The path of the state of health. It is answered before all other requests, so its answer has to be short and must not wait.
     const HEALTH: &'static str = "/healthz";
 
     /// Answers a request. Its head has been read, its body has not.
@@ -21,7 +21,7 @@ pub trait Site: Send + Sync + 'static {
         None
     }
 
-    /// Is told how many connections were closed to make room for others.
+    /// Called after connections were closed to make room for others. `count` is their number.
     fn closed(&self, count: u64) {
         let _ = count;
     }

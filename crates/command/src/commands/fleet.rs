@@ -46,7 +46,7 @@ pub(super) fn read(node: &str, trust: &AgentTrust) -> std::result::Result<NodeRe
     read_all(&[node.to_string()], trust)?.pop().expect("one answer for one node")
 }
 
-/// The reports of all, in their order: first those of files.
+/// The reports of all nodes: first those of files, then those of agents.
 fn read_all(
     nodes: &[String],
     trust: &AgentTrust,

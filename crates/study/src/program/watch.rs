@@ -21,7 +21,7 @@ const LONGEST: Duration = Duration::from_millis(100);
 /// A program is loaded after this many samples, or after this time.
 const ENOUGH: u32 = 4;
 pub(super) const LOADED: Duration = Duration::from_millis(10);
-/// A program that is smaller is still being loaded.
+/// A program with less resident memory is still being loaded.
 pub(super) const LEAST_PARTS: u64 = 1 << 20;
 
 /// What a program uses.
