@@ -360,7 +360,7 @@ fn hidden(contents: &Contents) -> String {
     };
     let kernel = if is_leaked { ", known to the kernel only (sigaltstack)" } else { "" };
     format!(
-        "A block counts as leaked although it is held if its only pointer is hidden: combined with another by XOR, shortened to 32 bits, encoded, \
+        "A block that is held counts as leaked if its only pointer is hidden: combined with another by XOR, shortened to 32 bits, encoded, \
          not at a multiple of 8 bytes{registers}{pipes}{kernel}, or in another process, a device or a file."
     )
 }

@@ -44,7 +44,7 @@ pub fn screen(reading: &Reading, remedies: &[Remedy], seen: &Seen, look: &Termin
 fn with(reading: &Reading, remedies: &[Remedy], seen: &Seen, look: &TerminalStyle, most: usize) -> String {
     let wrapped = |text: &str| crate::draw::wrapped(&harmless(text), look.width.into());
     let took = show_duration(seen.took);
-    let mut out = format!("{}\n", wrapped(&format!("{}; only read, in {took}, and not stopped", subject(reading))));
+    let mut out = format!("{}\n", wrapped(&format!("{}; read in {took}, without stopping it", subject(reading))));
     out.push_str(&format!("{}\n", bold(&wrapped(&headline(reading, remedies)), look)));
     if let Some(text) = children(reading, seen.below) {
         // A line to paste is not part of a sentence, because a broken line cannot be pasted.
