@@ -101,6 +101,22 @@ fn the_peak_has_the_last_moment_before_the_end() {
     }
 }
 
+/// It ends before it can be sampled, and has less memory than the process that starts it: its peak is that of a traced run.
+#[test]
+fn a_program_of_milliseconds_has_a_peak() {
+    let folder = tempdir().unwrap();
+    let ran = run(folder.path(), "--repeats 5 --candidates own system", &["true"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let peaks = samples(&folder.path().join("out")).into_iter().map(|row| {
+        let answer = row.measured.unwrap();
+        assert_eq!(answer.output.as_ref().unwrap().bytes, 0);
+        answer.reading("peak_resident_bytes", Moment::Peak).expect("a child may be traced")
+    });
+    let peaks: Vec<u64> = peaks.collect();
+    assert!(peaks.len() == 10 && peaks.iter().all(|peak| (500 << 10..16 << 20).contains(peak)), "{peaks:?}");
+    assert!(!ran.out.contains("is not known") && ran.out.contains("Answer"), "{}", ran.out);
+}
+
 #[test]
 fn reports_comparisons_and_gates_read_these_rows() {
     let folder = tempdir().unwrap();

@@ -1,5 +1,6 @@
 //! System calls, and files of the kernel, without allocation: numbers and texts are on the caller's stack.
 
+mod at_exit;
 mod carried;
 mod children;
 mod columns;
@@ -10,6 +11,7 @@ mod long_files;
 mod signals;
 mod whole;
 
+pub use at_exit::AtExit;
 pub use carried::Carried;
 pub use children::{Watched, adopt_orphans, go_on, prepare, reap, signal, stopped_for_terminal};
 pub use columns::columns;

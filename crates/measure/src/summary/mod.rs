@@ -323,8 +323,8 @@ pub fn notes(fold: &Fold) -> Vec<String> {
     if fold.peaks_unknown > 0 {
         let rows = if fold.peaks_unknown == 1 { "1 row" } else { &format!("{} rows", fold.peaks_unknown) };
         notes.push(format!(
-            "the peak of {rows} is not known: the program ended within milliseconds, before it could be sampled, and used less than the \
-             process that started it"
+            "the peak of {rows} is not known: the program ended within milliseconds, before it could be sampled, and another run of it could \
+             not be traced"
         ));
     }
     notes.extend(fold.noise.warnings());

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::build::build_of;
 use super::filled::{filled, filled_all, free_port, with};
-use super::given::given;
+use super::given::{PROOF, given};
 use super::{Interrupted, Residents, RunContext, Unspent, runtimes, variables};
 use allocanary_rows::Cell;
 use allocanary_rows::Moment;
@@ -135,7 +135,7 @@ impl Launcher {
         let given = given(&environment, self.prover.as_deref());
         let port = free_port();
         let fill = |text: &str| filled(text, port, &work);
-        let place = RunContext {
+        let mut place = RunContext {
             cell,
             program: with(program, fill),
             folder: folder.clone(),
@@ -149,7 +149,15 @@ impl Launcher {
             interrupted: recorder.map(|recorder| recorder.interrupted),
             reads_pages: recorder.is_some_and(|recorder| recorder.reads_pages),
         };
-        let ran = place.run();
+        let mut ran = place.run();
+        if let Ok(ran) = &mut ran
+            && recorder.is_none()
+            && !ran.has_peak()
+        {
+            // The proof is of the run that is measured.
+            place.environment.remove(PROOF);
+            place.peak_at_exit().into_iter().for_each(|bytes| ran.set_peak(bytes));
+        }
         let _ = fs::remove_dir_all(&work);
         let recorded = ran.and_then(|mut ran| {
             let moments = std::mem::take(&mut ran.moments);

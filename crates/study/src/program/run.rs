@@ -44,8 +44,27 @@ pub struct Ran {
     pub residents: Vec<Residents>,
 }
 
-/// Kills every process that this one has started, and their descendants. Processes that have left their parents are found only after
-/// [`sys::adopt_orphans`]. `root` may lead a process group.
+/// The reading of the most resident memory.
+const PEAK: &str = "peak_resident_bytes";
+
+impl Ran {
+    /// Whether its most resident memory is known.
+    pub fn has_peak(&self) -> bool {
+        self.answer.reading(PEAK, Moment::Peak).is_some()
+    }
+
+    /// Takes the most resident memory of another run of the same program.
+    pub fn set_peak(&mut self, bytes: u64) {
+        let at = self.answer.moments.iter().rposition(|moment| *moment == Moment::Peak);
+        let column = self.answer.readings.get_mut(PEAK);
+        if let Some(value) = at.zip(column).and_then(|(at, column)| column.get_mut(at)) {
+            *value = Some(bytes);
+        }
+    }
+}
+
+/// Kills every process that this one has started, and their descendants. Those that have left their parents are found
+/// after [`sys::adopt_orphans`] only. `root` may lead a process group.
 pub fn end_all(root: u32) {
     tree::end(root, &BTreeSet::new());
 }
@@ -78,9 +97,29 @@ impl RunContext<'_> {
         ran
     }
 
-    /// Runs a program that ends.
+    /// The most resident memory of a program that ends so early that [`RunContext::run`] cannot know it: that of another run, which is
+    /// traced to its exit. The run that is measured is not traced, because tracing takes some of the time of such a program. `None` for a
+    /// program with commands around it, which may allow one run only, or if it may not be traced.
+    pub fn peak_at_exit(&self) -> Option<u64> {
+        let program = &self.program;
+        if program.is_service() || program.before.is_some() || program.after.is_some() {
+            return None;
+        }
+        let mut running = Running::start(self, true).ok()?;
+        let watched = sys::Watched::of(running.root);
+        while running.step(&watched) {
+            if running.must_stop() {
+                return None;
+            }
+        }
+        running.end();
+        let succeeded = running.ended.is_some_and(|(status, _)| status == 0);
+        running.peak_at_exit().filter(|_| succeeded)
+    }
+
+    /// A program that ends.
     fn once(&self) -> Result<Ran, Failure> {
-        let mut running = Running::start(self)?;
+        let mut running = Running::start(self, false)?;
         running.watch.keeps_parts = true;
         let candidate = self.cell.candidate.to_string();
         let unspent = || self.unspent.lock().unwrap_or_else(PoisonError::into_inner);
@@ -132,7 +171,7 @@ impl RunContext<'_> {
         if !running.is_known() {
             // The program ended before it was sampled often enough. Of its sizes only the peak is known, from the kernel.
             found[..SIZES].iter_mut().for_each(|(name, value)| {
-                *value = value.filter(|bytes| *name == "peak_resident_bytes" && *bytes > 0);
+                *value = value.filter(|bytes| *name == PEAK && *bytes > 0);
             });
         }
         marks.mark(Moment::Peak, &found);
@@ -180,7 +219,7 @@ impl RunContext<'_> {
                 format!("{taken} answers before the program is started: another program has that port; use {{port}}");
             return fail(FailureKind::Start, text);
         }
-        let mut running = Running::start(self)?;
+        let mut running = Running::start(self, false)?;
         let watched = sys::Watched::of(running.root);
         marks.mark(Moment::Start, &START);
         while !ready.as_ref().map_or(Ok(true), |ready| running.is_ready(ready))? {

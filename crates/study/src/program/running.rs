@@ -45,6 +45,8 @@ pub(super) struct Running<'a> {
     orphans: ResourceUsage,
     /// How much of this process's most resident memory the kernel counts for the program, across fork and exec: see [`sys::Carried`].
     carried: u64,
+    /// What a tracer sees at its exit, if it is traced.
+    at_exit: Option<sys::AtExit>,
     is_over: bool,
 }
 
@@ -55,7 +57,8 @@ impl Drop for Running<'_> {
 }
 
 impl<'a> Running<'a> {
-    pub(super) fn start(place: &'a RunContext<'a>) -> Result<Running<'a>, Failure> {
+    /// Starts the program. `is_traced`: whether its most resident memory is read at its exit, which makes it slower.
+    pub(super) fn start(place: &'a RunContext<'a>, is_traced: bool) -> Result<Running<'a>, Failure> {
         let program = &place.program;
         let limits = limits(program).map_err(|text| Failure { kind: FailureKind::Start, text })?;
         let start = |text: String| Failure { kind: FailureKind::Start, text };
@@ -67,13 +70,15 @@ impl<'a> Running<'a> {
         let name = program.command.first().map_or("", String::as_str);
         let kills_before = sys::memory_kills();
         let huge_pages = huge_pages::wanted(place.cell);
+        let mut at_exit = None;
         let spawn = || -> std::io::Result<(u32, u64, Pipe, Pipe, Instant)> {
             let mut command = Command::new(name);
             command.args(&program.command[1..]).env_clear().envs(variables::others()).envs(&place.environment);
             let input = program.stdin.as_ref().map(std::fs::File::open).transpose()?;
             command.stdin(input.map_or_else(Stdio::null, Stdio::from)).stdout(Stdio::piped()).stderr(Stdio::piped());
             let carried = sys::prepare(&mut command, entries, huge_pages)?;
-            // The time is taken before the start, because on a busy machine this thread may not run for 50 ms after it.
+            at_exit = is_traced.then(|| sys::AtExit::of(&mut command)).transpose()?;
+            // Before it starts: on a busy machine this thread may not run for 50 ms after that.
             let started = Instant::now();
             let mut child = command.spawn()?;
             let line = program.ready.as_deref().and_then(|text| text.strip_prefix("line:"));
@@ -101,6 +106,7 @@ impl<'a> Running<'a> {
             place,
             root,
             carried,
+            at_exit,
             watch,
             out,
             err,
@@ -234,6 +240,11 @@ impl<'a> Running<'a> {
         let of_one = Some(self.used().most_rss).filter(|most| *most > self.carried.saturating_add(FAULTED));
         let sampled = if self.is_known() { self.watch.peak } else { 0 };
         sampled.max(of_one.unwrap_or(0))
+    }
+
+    /// Its most resident memory, as a tracer saw it at its exit. The program has ended.
+    pub(super) fn peak_at_exit(&self) -> Option<u64> {
+        self.at_exit.as_ref()?.most_resident()
     }
 
     /// A command of the user's around the program.

@@ -73,6 +73,9 @@ pub fn signal(pid: u32, group: bool, signal: i32) {
 /// Reaps a child that has ended: its raw status, and the resources that were used by it and by the descendants for
 /// which it has waited. `None` if it still runs.
 pub fn reap(pid: u32) -> std::io::Result<Option<(i32, ResourceUsage)>> {
+    if !has_ended(pid)? {
+        return Ok(None);
+    }
     let mut status = 0;
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
     loop {
@@ -94,7 +97,28 @@ pub fn reap(pid: u32) -> std::io::Result<Option<(i32, ResourceUsage)>> {
     Ok(Some((status, ResourceUsage::of(&usage))))
 }
 
-/// Whether a child was stopped because it used the terminal from the background, since the last call.
+/// Whether a child has ended. A child that [`AtExit`](super::AtExit) traces also stops, and `wait4` would take these stops away from
+/// its tracer.
+fn has_ended(pid: u32) -> std::io::Result<bool> {
+    loop {
+        let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+        let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+        // SAFETY: the kernel fills a siginfo, which all-zero bytes are a valid value of; its child's fields are those of `waitid`.
+        let (failed, info) =
+            unsafe { (libc::waitid(libc::P_PID, pid, info.as_mut_ptr(), flags) != 0, info.assume_init()) };
+        if !failed {
+            let is_end = [libc::CLD_EXITED, libc::CLD_KILLED, libc::CLD_DUMPED].contains(&info.si_code);
+            // SAFETY: as above.
+            return Ok(is_end && unsafe { info.si_pid() } != 0);
+        }
+        let error = std::io::Error::last_os_error();
+        if error.kind() != std::io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
+/// Whether a child was stopped, since the last call, because it used the terminal from the background.
 pub fn stopped_for_terminal(pid: u32) -> bool {
     matches!(stopped_by(pid), Some(libc::SIGTTIN | libc::SIGTTOU))
 }
