@@ -13,10 +13,11 @@ use tokio::time::{Instant, timeout, timeout_at};
 use crate::lobby::{MOST_ASKED, MOST_WAITING};
 use crate::{Limits, Site, placed};
 
-/// The most connections that are served at a time. More wait in the lobby, and then in the kernel's queue.
-const MOST_OPEN: usize = 64;
-/// When all places are taken, the oldest connection is closed after this time. If more connections wait than there are places, it gets less
-/// time, so that no client waits much longer than this. A crowd of slow readers must not block Prometheus.
+/// Connections served at a time; more wait in the lobby, and then in the kernel's queue.
+pub(crate) const MOST_OPEN: usize = 64;
+/// When all places are taken, the oldest connection is closed once it had this time. If more connections wait than there are
+/// places, it gets less time, so that no client waits for much longer than this: a crowd of slow readers must not block
+/// Prometheus.
 const FAIR_SHARE: Duration = Duration::from_secs(1);
 /// More connections than this are a crowd. Usually there are three: Prometheus, its replica, and a person. The memory that a crowd needed
 /// is given back when the crowd has gone.

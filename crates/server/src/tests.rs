@@ -14,15 +14,17 @@ use super::*;
 /// Longer than any test.
 const LONG: Duration = Duration::from_secs(600);
 
-/// Answers all but `/never`, and counts who was closed for others.
+/// Answers all but `/never`, and counts who has a place for that, and who was closed for others.
 #[derive(Default)]
 struct Counts {
+    never: AtomicU64,
     closed: AtomicU64,
 }
 
 impl Site for Counts {
     async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         if request.uri().path() == "/never" {
+            self.never.fetch_add(1, Ordering::Relaxed);
             std::future::pending::<()>().await;
         }
         Response::new(Full::new(Bytes::from(request.uri().path().to_string())))
@@ -66,25 +68,33 @@ fn get(address: SocketAddr, path: &str) -> String {
 fn the_state_of_health_needs_no_place() {
     let (address, site) = served(patient());
     let never = |_| sent(address, "GET /never HTTP/1.1\r\nHost: x\r\n\r\n");
-    let crowd: Vec<TcpStream> = (0..64 + 30).map(never).collect();
-    // The last of them has sent its request by now, and waits for a place: none was closed for it yet, or all places were taken.
+    let crowd: Vec<TcpStream> = (0..places::MOST_OPEN).map(never).collect();
+    while site.never.load(Ordering::Relaxed) < places::MOST_OPEN as u64 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
     let answer = get(address, "/healthz");
     assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("\r\n\r\n/healthz"), "{answer}");
     assert!(answer.contains("connection: close"), "{answer}");
+    assert_eq!(site.closed.load(Ordering::Relaxed), 0, "all places are still taken");
     assert!(get(address, "/metrics").ends_with("/metrics"));
-    assert!(site.closed.load(Ordering::Relaxed) > 0, "a page wants a place, which the oldest of them had");
+    assert_eq!(site.closed.load(Ordering::Relaxed), 1, "a page wants a place, which the oldest of them had");
     drop(crowd);
 }
 
 #[test]
 fn a_crowd_that_says_nothing_keeps_nobody_out() {
-    let (address, _) = served(patient());
-    let crowd: Vec<TcpStream> =
-        (0..700).map(|at| sent(address, if at % 2 == 0 { "" } else { "GET /metrics HT" })).collect();
-    for path in ["/metrics", "/healthz"] {
-        assert!(get(address, path).ends_with(path));
+    // One that has room to wait, which takes no place from anybody, and one that has not, whose oldest are closed.
+    for (count, wanted) in [(lobby::MOST_WAITING - 10, 0), (lobby::MOST_WAITING + 200, 200)] {
+        let (address, site) = served(patient());
+        let crowd: Vec<TcpStream> =
+            (0..count).map(|at| sent(address, if at % 2 == 0 { "" } else { "GET /metrics HT" })).collect();
+        for path in ["/metrics", "/healthz"] {
+            assert!(get(address, path).ends_with(path));
+        }
+        let closed = site.closed.load(Ordering::Relaxed);
+        assert!((wanted..=wanted + 2).contains(&closed), "{closed} of {count}");
+        drop(crowd);
     }
-    drop(crowd);
 }
 
 #[test]
