@@ -169,7 +169,7 @@ impl RunContext<'_> {
         };
         let mut found = readings(&most, &details, running.peak());
         if !running.is_known() {
-            // The program ended before it was sampled often enough. Of its sizes only the peak is known, from the kernel.
+            // It ended before it could be looked at often enough: its sizes are not known, but for the kernel's account.
             found[..SIZES].iter_mut().for_each(|(name, value)| {
                 *value = value.filter(|bytes| *name == PEAK && *bytes > 0);
             });

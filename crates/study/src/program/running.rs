@@ -234,8 +234,8 @@ impl<'a> Running<'a> {
         self.watch.is_known() && had_begun
     }
 
-    /// The most resident memory since its start. It is the larger of the sampled sum of all processes, and the kernel's count of one
-    /// process, which includes its last moment. 0 if neither is known.
+    /// The most resident memory since its start: of all processes as sampled, or of one by the kernel's account, which has
+    /// the last moment too. 0 if neither knows it.
     pub(super) fn peak(&self) -> u64 {
         let of_one = Some(self.used().most_rss).filter(|most| *most > self.carried.saturating_add(FAULTED));
         let sampled = if self.is_known() { self.watch.peak } else { 0 };
