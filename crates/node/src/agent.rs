@@ -53,6 +53,8 @@ pub struct Agent<W> {
     for_profiles: CpuBudget,
     /// The number of readings so far, the sum of the anonymous bytes of these processes, and the cost of the readings.
     read_costs: (u32, u64, Duration),
+    /// What the last count has cost.
+    count_cost: Duration,
     known: BTreeMap<ProcessKey, ProcessRecord>,
     groups: BTreeMap<Membership, Charged>,
     names: PodNames,
@@ -84,6 +86,7 @@ impl<W: World> Agent<W> {
             budget: CpuBudget::new(share),
             for_profiles: CpuBudget::with_loan(share * FOR_PROFILES),
             read_costs: (0, 0, Duration::ZERO),
+            count_cost: Duration::ZERO,
             known: BTreeMap::new(),
             groups: BTreeMap::new(),
             names: PodNames::default(),
@@ -110,7 +113,7 @@ impl<W: World> Agent<W> {
             let at = next(self.known.values().map(|one| one.waiting(now)), self.new_first)?;
             Some((at, self.expected(self.known.values().nth(at)?)))
         };
-        step(&self.budget, now, self.due, waiting)
+        step(&self.budget, now, self.due, self.count_cost, waiting)
     }
 
     /// How long to wait before a profile may be read, because profiles have cost too much. `None` if one may be read now. `spent` is what
@@ -136,7 +139,12 @@ impl<W: World> Agent<W> {
         self.read_costs = (walks.saturating_add(1), bytes.saturating_add(one.status.anonymous), sum + cost);
     }
 
-    /// Whether this PID still belongs to the process that was counted, and not to one that began since.
+    /// Is told what a count has cost.
+    pub fn counted_for(&mut self, cost: Duration) {
+        self.count_cost = cost;
+    }
+
+    /// Whether a number is that of the process that was counted, and not of another one that began since.
     pub fn is_same(&self, pid: u32) -> bool {
         let now = self.of_process(pid).map(|(stat, ..)| ProcessKey::of(&stat));
         now.is_some_and(|key| self.known.contains_key(&key))

@@ -95,8 +95,10 @@ impl<'a, W: World> Runner<'a, W> {
     fn count(&mut self) {
         self.charge(None);
         self.counted = Instant::now();
+        let before = self.costs.counts;
         self.agent.count(self.begun.elapsed(), self.look);
         self.charge(Some(Work::Count));
+        self.agent.counted_for(self.costs.counts - before);
     }
 
     /// Reads the process at this position of the list, if it is still there.

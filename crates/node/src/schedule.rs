@@ -45,8 +45,13 @@ impl CpuBudget {
         self.spent = self.spent.max(spent);
     }
 
-    /// How long to wait until `cost` may be spent. Zero if it may be spent now. A cost larger than a full budget waits until the budget is
-    /// full, and the rest is earned back afterwards.
+    /// What of a cost will not be earned within a time.
+    fn unearned(&self, cost: Duration, within: Duration) -> Duration {
+        cost.saturating_sub(within.mul_f64(self.share))
+    }
+
+    /// How long it takes until so much may be spent; zero if it may be spent now. More than the purse ever has waits for a full purse, and is
+    /// earned back afterwards.
     pub fn wait(&self, cost: Duration) -> Duration {
         let missing = cost.as_secs_f64().min(self.share * MOST) - self.saved;
         match missing {
@@ -124,12 +129,14 @@ pub enum AgentStep {
     Wait(Duration),
 }
 
-/// The next step. Counting comes first when it is due. `waiting` returns the process that needs a reading most, and its expected cost. It
-/// is called only if the budget has something left.
+/// The next step. Counting comes first when it is due, and a reading leaves what the next count will cost (`count`): counts cannot wait until
+/// they are earned. `waiting` says whose reading is needed most and what it will cost; it is asked only if
+/// something may be spent.
 pub fn step(
     budget: &CpuBudget,
     now: Duration,
     due: Duration,
+    count: Duration,
     waiting: impl FnOnce() -> Option<(usize, Duration)>,
 ) -> AgentStep {
     if now >= due {
@@ -139,7 +146,7 @@ pub fn step(
     match budget.wait(Duration::ZERO) {
         Duration::ZERO => match waiting() {
             None => AgentStep::Wait(until_due),
-            Some((at, cost)) => match budget.wait(cost) {
+            Some((at, cost)) => match budget.wait(cost + budget.unearned(count, until_due)) {
                 Duration::ZERO => AgentStep::Read(at),
                 wait => AgentStep::Wait(wait.min(until_due)),
             },
@@ -223,10 +230,12 @@ mod tests {
                 let at = next(sizes.iter().zip(&last).map(waiting), new_first)?;
                 Some((at, Duration::from_nanos(sizes[at] / 4)))
             };
-            let cost = match step(&budget, now, due, list) {
+            // A count of a thousand processes.
+            let count = Duration::from_millis(150);
+            let cost = match step(&budget, now, due, count, list) {
                 AgentStep::Count => {
                     due = now + SECOND * 60;
-                    Duration::from_millis(6)
+                    count
                 }
                 AgentStep::Read(at) => {
                     new_first = read[at] > 0;
@@ -285,12 +294,17 @@ mod tests {
     fn counting_is_due_whatever_was_spent() {
         let mut budget = CpuBudget::new(0.01);
         budget.look(Duration::ZERO, SECOND * 100);
-        assert_eq!(step(&budget, SECOND * 60, SECOND * 60, || panic!("nobody is asked")), AgentStep::Count);
-        assert_eq!(step(&budget, SECOND * 50, SECOND * 60, || panic!("nobody is asked")), AgentStep::Wait(SECOND * 10));
+        assert_eq!(step(&budget, SECOND * 60, SECOND * 60, SECOND, || panic!("nobody is asked")), AgentStep::Count);
+        assert_eq!(
+            step(&budget, SECOND * 50, SECOND * 60, SECOND, || panic!("nobody is asked")),
+            AgentStep::Wait(SECOND * 10)
+        );
         let saved = CpuBudget::with_loan(0.01);
-        assert_eq!(step(&saved, SECOND, SECOND * 60, || Some((3, SECOND))), AgentStep::Read(3));
-        assert_eq!(step(&saved, SECOND, SECOND * 60, || None), AgentStep::Wait(SECOND * 59));
+        assert_eq!(step(&saved, SECOND, SECOND * 60, SECOND / 10, || Some((3, SECOND))), AgentStep::Read(3));
+        assert_eq!(step(&saved, SECOND, SECOND * 60, SECOND / 10, || None), AgentStep::Wait(SECOND * 59));
         let dear = Some((3, Duration::from_millis(1_300)));
-        assert!(matches!(step(&saved, SECOND, SECOND * 60, || dear), AgentStep::Wait(wait) if wait < SECOND * 11));
+        assert!(
+            matches!(step(&saved, SECOND, SECOND * 60, SECOND / 10, || dear), AgentStep::Wait(wait) if wait < SECOND * 11)
+        );
     }
 }
