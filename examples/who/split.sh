@@ -4,7 +4,7 @@
 # /usr/lib/debug/.build-id, and with one that a debuginfod on 127.0.0.1 has served. The table compares the bytes with DHAT's, and the five
 # sites that have the most live bytes at the peak with those of heaptrack, which runs the program before it was split.
 #
-#   examples/who/split.sh [FOLDER OF allocanary] [PROGRAM...]
+#   examples/who/split.sh [FOLDER OF allocanary] [PROGRAM...]      # SHOW=1 prints the sites as well
 #
 # Needs root, who writes below /usr/lib/debug and removes at the end what was written. Sources of five programs come by `apt-get source`,
 # or are in the folder $SOURCES. What is built stays in the folder $PROGRAMS, if there is one, and is not built again.
@@ -81,7 +81,7 @@ make_cache() { cc "${flags[@]}" -pthread -o "$1" "$root/examples/budget/cache.c"
 same() { # OURS
     jq -n -r --slurpfile ours "$1" --slurpfile heaptrack heaptrack.json '
         def plain: sub("\\[abi:[^]]*\\]"; "") | sub("^[a-z ]+ (?=[A-Za-z_:]+<)"; "") | gsub("\\[[0-9a-f]{16}\\]"; "") | gsub("<.*>"; "") | sub("[(].*$"; "");
-        ($ours[0].sites | sort_by(-.live)[:7] | map({key: (.name | plain), value: .live}) | group_by(.key) | map({key: .[0].key, value: (map(.value) | add)}) | from_entries) as $there |
+        ($ours[0].sites | map(select(.name | startswith("libstdc++") | not)) | sort_by(-.live)[:5] | map({key: (.name | plain), value: .live}) | group_by(.key) | map({key: .[0].key, value: (map(.value) | add)}) | from_entries) as $there |
         [$heaptrack[0] | map(select(.live >= $ours[0].most / 1000)) | map(.name |= plain) | group_by(.name)[] | {name: .[0].name, live: (map(.live) | add)}] as $wanted |
         [$wanted[] | select($there[.name]) | 100 * (($there[.name] - .live) | fabs) / .live] as $off |
         "\($off | length) of \($wanted | length)" + (if $off == [] then "" else ", \($off | max * 100 | round / 100) %" end)'
@@ -117,7 +117,7 @@ row() { # NAME ARGUMENTS...
     DEBUGINFOD_URLS=$url ready "$server" debuginfod-find debuginfo "$id" || fail "debuginfod does not serve the file of $name"
     ours >served.json
 
-    [ -z "${SHOW:-}" ] || jq -c '(.sites? // .) | sort_by(-.live)[:7]' {heaptrack,none,installed,served}.json >&2
+    [ -z "${SHOW:-}" ] || jq -c "(.sites? // .) | sort_by(-.live)[:7]" {heaptrack,none,installed,served}.json >&2
     jq -n -r --arg name "$name" --slurpfile ours none.json --slurpfile dhat dhat \
         --arg none "$(same none.json)" --arg installed "$(same installed.json)" --arg served "$(same served.json)" '
         def mib: . / 1048576 * 1000 | round / 1000;
