@@ -11,23 +11,24 @@ record() { # PROGRAM...
     recorded=$(find traces -name '*.trace' -printf '%s %p\n' | sort -n | tail -1 | cut -d' ' -f2-)
 }
 
-# The functions that are no sites, besides those of the C library: by flags of `who`, and as a pattern for heaptrack's names. In C++ and
-# Rust the libraries of the language are not sites either; there the names of types have "alloc" in them.
-sites_of_c() { flags_of_who=(--no-fold --skip libc.so.6 --skip '*alloc*') passed='alloc|strn?dup'; }
-sites_of_cpp() { flags_of_who=(--skip libc.so.6) passed='^(<|[^(]* )?(std|__gnu_cxx|alloc|core|hashbrown)([[][0-9a-f]*[]])?::|^decltype|^operator new|^__rust|^__rdl'; }
+# The functions that are no sites, besides those of the C library and the loader: for `who`, and as a pattern for heaptrack's names. In C++
+# and Rust the libraries of the language are not sites either; there the names of types have "alloc" in them.
+sites_of_c() { fold=--no-fold also='*alloc*' passed='alloc|strn?dup'; }
+sites_of_cpp() { fold='' also='' passed='^(<|[^(]* )?(std|__gnu_cxx|alloc|core|hashbrown)([[][0-9a-f]*[]])?::|^decltype|^operator new|^__rust|^__rdl'; }
 sites_of_c
 
 # The bytes that $recorded has allocated, the maximum of its live bytes, and the bytes of each site at that time.
 ours() {
-    local answer=("$allocanary" who --at peak --sort requested --json "$recorded")
+    local patterns pattern flags
     # A pattern that matches no function of the trace is an error.
-    {
-        "${answer[@]}" "${flags_of_who[@]}" 2>/dev/null ||
-            "${answer[@]}" --no-fold --skip libc.so.6 2>/dev/null || "${answer[@]}" --no-fold 2>/dev/null
-    } |
-        jq -c '{all: ([.sites[].allocated_total_bytes] | add), most: .answers[0].requested_bytes,
-            sites: [.sites[] | {name: (.name | sub("[+]0x[0-9a-f]+$"; "")), live: .requested_bytes}]
-            | group_by(.name) | map({name: .[0].name, live: (map(.live) | add)})}'
+    for patterns in "libc.so.6 ld-linux* $also" "libc.so.6 $also" 'libc.so.6 ld-linux*' libc.so.6 ''; do
+        flags=()
+        while read -r pattern; do flags+=(--skip "$pattern"); done < <(tr ' ' '\n' <<<"$patterns" | grep .)
+        "$allocanary" who --at peak --sort requested --json ${fold:+"$fold"} "${flags[@]}" "$recorded" >who.json 2>/dev/null && break
+    done
+    jq -c '{all: ([.sites[].allocated_total_bytes] | add), most: .answers[0].requested_bytes,
+        sites: [.sites[] | {name: (.name | sub("[+]0x[0-9a-f]+$"; "")), live: .requested_bytes}]
+        | group_by(.name) | map({name: .[0].name, live: (map(.live) | add)})}' who.json
 }
 
 # The bytes that a program has allocated, and the maximum of its live bytes.
