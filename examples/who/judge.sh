@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154
 # What judges.sh and split.sh share: what allocanary, DHAT and heaptrack report of one program. They write to the present folder.
 #
 # A site is here the first function outside of the C library whose name is not one of the allocator's. All functions of a file that have no

@@ -28,7 +28,7 @@ at_end() {
 cd "$work"
 whole=${PROGRAMS:-$work/whole}
 mkdir -p "$whole" split files cache
-flags=(-O2 -g -w -Wl,--build-id=sha1)
+flags=(-O2 -g -w '-Wl,--build-id=sha1')
 
 # The folder of a package's source.
 source_of() {
@@ -104,7 +104,7 @@ row() { # NAME ARGUMENTS...
     [ ! -e "$place" ] || fail "there is a file $place that this script has not written: remove it first"
 
     heaptrack_sites "$whole/$name" "$@" >heaptrack.json
-    dhat "$work/split/$name" "$@" >dhat
+    dhat "$work/split/$name" "$@" >judged.json
     record "$work/split/$name" "$@"
     ours >none.json
 
@@ -118,7 +118,7 @@ row() { # NAME ARGUMENTS...
     ours >served.json
 
     [ -z "${SHOW:-}" ] || jq -c "(.sites? // .) | sort_by(-.live)[:7]" {heaptrack,none,installed,served}.json >&2
-    jq -n -r --arg name "$name" --slurpfile ours none.json --slurpfile dhat dhat \
+    jq -n -r --arg name "$name" --slurpfile ours none.json --slurpfile dhat judged.json \
         --arg none "$(same none.json)" --arg installed "$(same installed.json)" --arg served "$(same served.json)" '
         def mib: . / 1048576 * 1000 | round / 1000;
         def off($a; $b): "\(1e4 * ($a - $b) / $b | round / 100) %";
