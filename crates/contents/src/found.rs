@@ -71,7 +71,7 @@ impl HeapGraph {
 
     /// The data in which kinds are searched.
     pub fn heap<'a>(&'a self, copy: &'a MemoryCopy, sample: Option<&'a PageSample>, open: &'a Open) -> TypedBlocks<'a> {
-        let languages = Languages::of(copy, &self.modules, open);
+        let languages = Languages::of(&self.modules, open);
         let (blocks, modules, roots) = (&self.blocks, &self.modules, &self.roots);
         TypedBlocks { copy, blocks, sample, modules, roots, languages, open }
     }

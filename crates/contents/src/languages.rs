@@ -5,15 +5,18 @@
 
 use std::os::unix::fs::FileExt;
 
-use allocanary_heap::Memory;
 use allocanary_process::Opened;
 use allocanary_process::elf::{self, Elf};
-use memchr::memmem::Finder;
+use memchr::memmem::{self, Finder};
 
 use crate::modules::{ModuleList, Open};
 
-/// The libraries of C++.
+/// The names of the libraries of C++ begin so. Programs in C load them too, for example for an allocator or ICU.
 const CPP: [&str; 2] = ["libstdc++.so", "libc++.so"];
+/// A file with containers needs one of these symbols of libstdc++, or libc++, whose containers are in its headers. Debian's jemalloc, its ICU
+/// and the Java virtual machine have no containers, and need none of them.
+const CONTAINERS: [&[u8]; 6] =
+    [b"length_error", b"basic_string", b"_Rb_tree", b"_List_node_base", b"_Prime_rehash", b"libc++.so"];
 /// The names of these libraries' classes of type information begin so. A statically linked program contains them.
 const CPP_MARK: &[u8] = b"N10__cxxabiv1";
 /// Paths of the sources of Rust's library, which are in the texts of panics. The first one is in builds that remove the beginning of the
@@ -29,7 +32,7 @@ const CHUNK: usize = 1 << 20;
 /// The languages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Languages {
-    /// C++.
+    /// The containers of C++.
     pub cpp: bool,
     /// Rust.
     pub rust: bool,
@@ -37,14 +40,10 @@ pub struct Languages {
 
 impl Languages {
     /// The languages of a process.
-    pub fn of(memory: &dyn Memory, modules: &ModuleList, open: &Open) -> Languages {
-        let is_library = |path: &str| {
-            let name = path.rsplit('/').next().unwrap_or_default();
-            CPP.iter().any(|library| name.starts_with(library))
-        };
-        let mut found =
-            Languages { cpp: memory.mappings().iter().any(|mapping| is_library(&mapping.name)), rust: false };
-        for module in modules.all().filter(|module| !module.name.starts_with(OWN)) {
+    pub fn of(modules: &ModuleList, open: &Open) -> Languages {
+        let mut found = Languages::default();
+        let is_searched = |name: &str| !CPP.iter().chain([&OWN]).any(|beginning| name.starts_with(beginning));
+        for module in modules.all().filter(|module| is_searched(&module.name)) {
             if found.cpp && found.rust {
                 break;
             }
@@ -61,6 +60,8 @@ impl Languages {
     fn add(&mut self, file: &Opened) {
         let cache = elf::cache(file);
         let Some(elf) = Elf::of(&cache) else { return };
+        let symbols = elf.bytes(".dynstr", MOST).map_or(&[][..], |(_, names)| names);
+        self.cpp |= CONTAINERS.iter().any(|mark| memmem::find(symbols, mark).is_some());
         let constants = elf.section(".rodata").filter(|section| !section.is_compressed);
         // A file may have no sections at all.
         let (mut at, bytes) = constants.map_or((0, file.stamp.bytes), |section| (section.offset, section.bytes));
@@ -107,6 +108,12 @@ mod tests {
         let flags = ["-s", "-O1", "-static-libstdc++", "-static-libgcc"];
         let Some(cpp) = compiled_text(folder.path(), "b.cc", cpp, &flags) else { return };
         assert_eq!(of(&cpp), Languages { cpp: true, rust: false });
+        let vector = "#include <vector>\nint main(int n, char **) { return std::vector<int>(n + 9).size(); }\n";
+        let Some(vector) = compiled_text(folder.path(), "d.cc", vector, &stripped) else { return };
+        assert_eq!(of(&vector), Languages { cpp: true, rust: false });
+        let plain = "#include <new>\nint main(int n, char **) { return new (std::nothrow) int[n] == nullptr; }\n";
+        let Some(plain) = compiled_text(folder.path(), "e.cc", plain, &stripped) else { return };
+        assert_eq!(of(&plain), Languages::default(), "it has no container");
         let rust = "fn main() { println!(\"{}\", std::env::args().nth(9).unwrap()); }\n";
         let Some(rust) = compiled_text(folder.path(), "c.rs", rust, &["-O", "-Cstrip=symbols"]) else { return };
         assert!(of(&rust).rust);
