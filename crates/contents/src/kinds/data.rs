@@ -36,11 +36,12 @@ fn begins_with_text(bytes: &[u8]) -> bool {
     end >= content::LEAST && content::is_text(&bytes[..end])
 }
 
-/// A rule for the words with a byte of the text.
+/// A rule for the words with a byte of the text, or with the zero at its end: this zero can be the lowest byte of an old word.
 fn of_text(bytes: &[u8]) -> DataRule {
     content::place(bytes).map_or(DataRule::NONE, |text| {
+        let zero = usize::from(bytes.get(text.end) == Some(&0));
         let first = text.start as u64 / 8;
-        DataRule::within(first, (text.end as u64).div_ceil(8) - first)
+        DataRule::within(first, ((text.end + zero) as u64).div_ceil(8) - first)
     })
 }
 
@@ -52,6 +53,8 @@ mod tests {
     fn what_is_behind_a_text_is_not_data() {
         assert_eq!(of_text(b"a name of 21 letters.\0\0\0........"), DataRule::within(0, 3));
         assert_eq!(of_text(b"\x05\0\0\0a text\0\0\0\0\0\0"), DataRule::within(0, 2));
+        assert_eq!(of_text(b"a text of just 24 bytes.\0.......more....."), DataRule::within(0, 4), "with its zero");
+        assert_eq!(of_text(b"a text of just 24 bytes."), DataRule::within(0, 3));
         assert_eq!(of_text(&[1; 32]), DataRule::NONE);
     }
 
