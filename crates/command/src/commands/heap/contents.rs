@@ -96,7 +96,11 @@ fn of(flags: &HeapFlags, of: ContentsSource, bytes: u64) -> Result<ExitCode> {
 /// The blocks whose holders the user asked for, if any.
 fn target(flags: &HeapFlags) -> Result<Option<Target>> {
     let address = |text: &String| {
-        let found = u64::from_str_radix(text.trim_start_matches("0x"), 16);
+        // --json has addresses as decimal numbers.
+        let found = match text.strip_prefix("0x") {
+            Some(digits) => u64::from_str_radix(digits, 16),
+            None => text.parse(),
+        };
         found.map(Target::Address).map_err(|_| {
             Error::Input(format!(
                 "heap: --to-address: wanted an address such as 0x55d0c0de1230; found `{}`",
