@@ -350,7 +350,9 @@ fn sure(contents: &Contents) -> Vec<String> {
 
 /// Where references to a block may be hidden although the block counts as leaked.
 fn hidden(contents: &Contents) -> String {
-    let registers = if contents.stopped.is_some() { "" } else { ", in a register (--freeze reads them)" };
+    // A core has the registers, as a stopped process has.
+    let is_still = contents.stopped.is_some() || contents.core.is_some();
+    let registers = if is_still { "" } else { ", in a register (--freeze reads them)" };
     let is_leaked = contents.leaked.as_ref().is_some_and(|leaked| leaked.blocks > 0);
     let pipes = match contents.pipes {
         0 => String::new(),
