@@ -3,22 +3,21 @@
 //! The index leads from each 256 bytes of addresses (a granule) to the first block in them. It has three levels, as the processor's page
 //! tables have: only ranges with blocks take memory, 1.6 % of their size.
 
-use allocanary_heap::{HeapBlock, Walk};
+use allocanary_heap::{HeapBlock, Processor, Walk};
 
-/// The number of address bits below a granule, a leaf (2 MiB) and a table (1 GiB), and of all addresses.
+/// Bits of an address: within a granule, a leaf (2 MiB) and a table (1 GiB).
 const GRANULE: u32 = 8;
 const LEAF: u32 = 21;
 const TABLE: u32 = 30;
-const ALL: u32 = 47;
-/// The bits of an address. Upper bits of a pointer can have a tag, which is masked out.
-pub(crate) const ADDRESS: u64 = (1 << ALL) - 1;
 const IN_LEAF: usize = 1 << (LEAF - GRANULE);
 const IN_TABLE: usize = 1 << (TABLE - LEAF);
 
 /// The blocks, in the order of their addresses. No two overlap.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Blocks {
     all: Vec<HeapBlock>,
+    /// The bits of an address. Tags in the upper bits of a pointer are masked.
+    address: u64,
     /// For each GiB, the index of its table plus one; 0 if it has none.
     top: Vec<u32>,
     /// For each 2 MiB, the index of its leaf plus one; 0 if it has none.
@@ -29,29 +28,31 @@ pub struct Blocks {
 
 impl Blocks {
     /// The blocks of all walks, and `others`. The walks have no blocks afterwards.
-    pub fn of(walks: &mut [Walk], others: Vec<HeapBlock>) -> Blocks {
+    pub fn of(walks: &mut [Walk], others: Vec<HeapBlock>, processor: Processor) -> Blocks {
         let mut lists = walks.iter_mut().map(|walk| walk.layout.take_live());
         let mut all = lists.next().unwrap_or_default();
         lists.for_each(|list| all.extend(list));
         all.extend(others);
-        Blocks::new(all)
+        Blocks::new(all, processor)
     }
 
     /// Makes the list from blocks in any order. If two blocks overlap, the one at the lower address stays: a heap that changes can list a
     /// block twice.
-    pub fn new(mut all: Vec<HeapBlock>) -> Blocks {
+    pub fn new(mut all: Vec<HeapBlock>, processor: Processor) -> Blocks {
+        let address = processor.address_end() - 1;
         if !all.is_sorted() {
             all.sort_unstable();
         }
         let mut end = 0;
         all.retain(|block| {
             let to = block.at.saturating_add(block.bytes);
-            let fits = block.at >= end && block.bytes > 0 && to <= ADDRESS;
+            let fits = block.at >= end && block.bytes > 0 && to <= address;
             end = if fits { to } else { end };
             fits
         });
         all.truncate((1 << 31) - 8);
-        let mut blocks = Blocks { all, top: vec![0; 1 << (ALL - TABLE)], tables: Vec::new(), leaves: Vec::new() };
+        let top = vec![0; (address >> TABLE) as usize + 1];
+        let mut blocks = Blocks { all, address, top, tables: Vec::new(), leaves: Vec::new() };
         for index in 0..blocks.all.len() {
             blocks.enter(index);
         }
@@ -90,10 +91,15 @@ impl Blocks {
         (0..).zip(self.all.iter().copied())
     }
 
+    /// The address in a word, without the tag that some programs keep in its upper bits.
+    pub fn address(&self, word: u64) -> u64 {
+        word & self.address
+    }
+
     /// The block that a word points to or into, if there is one. The upper bits of the word, where some programs store a tag, are ignored.
     #[inline]
     pub fn find(&self, word: u64) -> Option<u32> {
-        let at = word & ADDRESS;
+        let at = self.address(word);
         let table = *self.top.get((at >> TABLE) as usize)? as usize;
         let table = table.checked_sub(1)? * IN_TABLE;
         let leaf = self.tables[table + (at >> LEAF) as usize % IN_TABLE] as usize;
@@ -130,8 +136,29 @@ fn grown(entry: &mut u32, below: &mut Vec<u32>, count: usize) -> usize {
 mod tests {
     use super::*;
 
+    fn on(processor: Processor, all: &[(u64, u64)]) -> Blocks {
+        Blocks::new(all.iter().map(|&(at, bytes)| HeapBlock { at, bytes }).collect(), processor)
+    }
+
+    #[test]
+    fn addresses_of_48_bits_are_those_of_aarch64_only() {
+        let all = [(0x5555_0000_0000, 64), (0xffff_8000_0010, 64)];
+        let arm = on(Processor::Aarch64, &all);
+        assert_eq!(
+            [0x5555_0000_0000, 0xffff_8000_0020, 0xaa << 56 | 0xffff_8000_0010].map(|at| arm.find(at)),
+            [Some(0), Some(1), Some(1)]
+        );
+        assert_eq!((arm.find(0xd555_0000_0000), arm.len()), (None, 2));
+        let x86 = blocks(&all);
+        assert_eq!(
+            (x86.find(0xffff_8000_0020), x86.find(0xd555_0000_0000), x86.len()),
+            (None, Some(0), 1),
+            "bit 47 is a tag"
+        );
+    }
+
     fn blocks(all: &[(u64, u64)]) -> Blocks {
-        Blocks::new(all.iter().map(|&(at, bytes)| HeapBlock { at, bytes }).collect())
+        on(Processor::X86_64, all)
     }
 
     #[test]
@@ -166,6 +193,6 @@ mod tests {
             (0x4000, u64::MAX),
         ]);
         assert_eq!((blocks.len(), blocks.get(0).at), (1, 0x1000));
-        assert!(Blocks::new(Vec::new()).find(0x1000).is_none());
+        assert!(on(Processor::X86_64, &[]).find(0x1000).is_none());
     }
 }

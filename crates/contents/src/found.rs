@@ -65,7 +65,7 @@ impl HeapGraph {
         let profile = ProcessProfile::of(copy);
         taken.extend(profile.ranges.iter().cloned());
         let roots = roots::of(copy, threads, &modules, &roots::merged(taken));
-        let blocks = Blocks::of(&mut walks, pools.blocks);
+        let blocks = Blocks::of(&mut walks, pools.blocks, copy.machine().processor);
         HeapGraph { modules, types, walks, blocks, roots, profile, problems, doubts }
     }
 

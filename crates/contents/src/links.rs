@@ -68,7 +68,7 @@ impl Links {
         };
         let head = (blocks.get(to).at + u64::from(object.0 & 15) * 8).wrapping_sub(HEAD);
         // The lowest bits are flags.
-        (word & crate::blocks::ADDRESS).wrapping_sub(head) >= 8
+        blocks.address(word).wrapping_sub(head) >= 8
     }
 
     /// Whether the word of a block at this offset holds the block to which it leads.
@@ -94,15 +94,18 @@ impl Links {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use allocanary_heap::HeapBlock;
+    use allocanary_heap::{HeapBlock, Processor};
 
     #[test]
     fn links_of_the_collector_and_weak_references_hold_nothing() {
-        let blocks = Blocks::new(vec![
-            HeapBlock { at: 0x1000, bytes: 64 },
-            HeapBlock { at: 0x2000, bytes: 96 },
-            HeapBlock { at: 0x3000, bytes: 64 },
-        ]);
+        let blocks = Blocks::new(
+            vec![
+                HeapBlock { at: 0x1000, bytes: 64 },
+                HeapBlock { at: 0x2000, bytes: 96 },
+                HeapBlock { at: 0x3000, bytes: 64 },
+            ],
+            Processor::X86_64,
+        );
         let links =
             Links::new(vec![ObjectLink::new(16, true, false), ObjectLink::new(32, true, true), ObjectLink::default()]);
         assert!(!links.counts(&blocks, 0, 0x1000) && !links.counts(&blocks, 0, 0x1001), "with a flag");

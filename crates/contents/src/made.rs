@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use allocanary_heap::{HeapBlock, Mapping, Memory, MemoryCopy, PAGE, PageStates, ThreadId};
+use allocanary_heap::{HeapBlock, Machine, Mapping, Memory, MemoryCopy, PAGE, PageStates, Processor, ThreadId};
 
 use crate::blocks::Blocks;
 use crate::copy::{room_for, whole};
@@ -71,6 +71,10 @@ impl FakeHeap {
 }
 
 impl Memory for FakeHeap {
+    fn machine(&self) -> Machine {
+        Machine::X86_64
+    }
+
     fn mappings(&self) -> &[Mapping] {
         &self.mappings
     }
@@ -94,7 +98,7 @@ impl Memory for FakeHeap {
 
 /// Blocks from addresses and lengths.
 pub fn blocks(all: impl IntoIterator<Item = (u64, u64)>) -> Blocks {
-    Blocks::new(all.into_iter().map(|(at, bytes)| HeapBlock { at, bytes }).collect())
+    Blocks::new(all.into_iter().map(|(at, bytes)| HeapBlock { at, bytes }).collect(), Processor::X86_64)
 }
 
 /// A page of global variables.

@@ -7,7 +7,7 @@ use std::cell::OnceCell;
 use std::os::unix::fs::FileExt;
 use std::rc::Rc;
 
-use allocanary_heap::{Mapping, Memory, PAGE};
+use allocanary_heap::{Machine, Mapping, Memory};
 use allocanary_names::sources;
 use allocanary_names::variables::{Variable, Variables};
 use allocanary_process::Opened;
@@ -55,7 +55,7 @@ impl ModuleList {
             }
         }
         // Data files may be mapped too: their first mapping has no ELF header, so they are removed.
-        all.retain_mut(|module| module.read_headers(open).is_some());
+        all.retain_mut(|module| module.read_headers(open, memory.machine()).is_some());
         // A length from a header must not include addresses of the next module.
         for index in 1..all.len() {
             let next = all[index].from;
@@ -97,7 +97,7 @@ impl ModuleList {
         self.0.iter().filter(|one| prefixes.iter().any(|prefix| one.name.starts_with(prefix)))
     }
 
-    /// The bytes of thread-local storage below each thread pointer, for all modules.
+    /// The thread-local storage next to each thread pointer: that of all modules.
     pub fn tls(&self) -> u64 {
         self.0.iter().map(|one| one.tls.next_multiple_of(64)).fold(0, u64::saturating_add).min(1 << 20)
     }
@@ -148,18 +148,18 @@ impl Module {
         self.from..self.to
     }
 
-    fn read_headers(&mut self, open: &Open) -> Option<()> {
+    fn read_headers(&mut self, open: &Open, machine: Machine) -> Option<()> {
         let file = open(&self.first)?;
         let cache = elf::cache(&file);
         let elf = Elf::of(&cache)?;
         let (mut first, mut begin, mut end, mut stored_end) = (u64::MAX, 0, 0, 0);
         for [at, place, stored, bytes] in elf.loaded() {
-            if at / PAGE * PAGE < first {
-                (first, begin) = (at / PAGE * PAGE, place / PAGE * PAGE);
+            if machine.page_of(at) < first {
+                (first, begin) = (machine.page_of(at), machine.page_of(place));
             }
             self.segments.push([at, place, stored]);
             stored_end = stored_end.max(at.checked_add(stored)?);
-            end = end.max(at.checked_add(bytes)?.checked_add(PAGE - 1)? / PAGE * PAGE);
+            end = end.max(machine.page_of(at.checked_add(bytes)?.checked_add(machine.page - 1)?));
         }
         (self.tls, self.build_id) = (elf.thread_local(), elf.build_id());
         // If the code of a file is mapped a second time, this mapping does not start at the beginning of the file. It is no module.
@@ -191,6 +191,8 @@ impl Module {
 #[cfg(test)]
 mod tests {
     use std::fs::File;
+
+    use allocanary_heap::PAGE;
 
     use super::*;
     use crate::made::FakeHeap;

@@ -10,7 +10,7 @@
 
 use std::ops::Range;
 
-use allocanary_heap::{Mapping, Memory, PAGE, PageState, Walk, thread_structure};
+use allocanary_heap::{Machine, Mapping, Memory, PAGE, PageState, Processor, Walk, thread_structure};
 
 use crate::modules::ModuleList;
 use crate::threads::ThreadSnapshot;
@@ -68,7 +68,7 @@ impl Root {
 const MAIN_ARENA: u64 = 2200;
 /// The bytes that a function may use below its stack pointer.
 const RED_ZONE: u64 = 128;
-/// The most bytes from the thread pointer to the end of the thread's structure.
+/// From the thread pointer to the end of the thread's structure, at most. On aarch64 the structure is below the pointer, and as long.
 const STRUCTURE: u64 = PAGE;
 
 /// All roots, in the order in which paths are searched. `taken` are the allocators' ranges, in the order of their addresses.
@@ -97,7 +97,7 @@ pub fn of(memory: &dyn Memory, threads: &[ThreadSnapshot], modules: &ModuleList,
             push(RootKind::Mapping(index as u32), end..mapping.to);
             continue;
         }
-        let mut parts = parts(mapping, threads, tls);
+        let mut parts = parts(mapping, threads, tls, memory.machine());
         if parts.is_empty()
             && let Some(ended) = ended(memory, mapping, threads)
         {
@@ -175,7 +175,16 @@ pub fn merged(mut all: Vec<Range<u64>>) -> Vec<Range<u64>> {
 
 /// The parts of a mapping that has a stack or the variables of a thread. A stack counts from its stack pointer on. If the thread was
 /// running, its stack pointer is not known, and its whole stack counts.
-fn parts(mapping: &Mapping, threads: &[ThreadSnapshot], tls: u64) -> Vec<(Option<RootKind>, Range<u64>)> {
+fn parts(
+    mapping: &Mapping,
+    threads: &[ThreadSnapshot],
+    tls: u64,
+    machine: Machine,
+) -> Vec<(Option<RootKind>, Range<u64>)> {
+    let (below, above) = match machine.processor {
+        Processor::X86_64 => (tls, STRUCTURE),
+        Processor::Aarch64 => (STRUCTURE, STRUCTURE.saturating_add(tls)),
+    };
     let has = |at: &u64| (mapping.from..mapping.to).contains(at);
     let mut parts = Vec::new();
     // Variables of threads whose stack is in another mapping, such as the first thread's.
@@ -184,7 +193,7 @@ fn parts(mapping: &Mapping, threads: &[ThreadSnapshot], tls: u64) -> Vec<(Option
         let pointer = thread.pointer.filter(has);
         let stack = thread.stack.filter(has);
         let own =
-            pointer.map(|at| at.saturating_sub(tls).max(mapping.from)..at.saturating_add(STRUCTURE).min(mapping.to));
+            pointer.map(|at| at.saturating_sub(below).max(mapping.from)..at.saturating_add(above).min(mapping.to));
         match (pointer, stack) {
             (Some(_), Some(stack)) => {
                 let own = own.expect("it has a pointer");
@@ -220,13 +229,14 @@ fn parts(mapping: &Mapping, threads: &[ThreadSnapshot], tls: u64) -> Vec<(Option
     parts
 }
 
-/// The last page of the stack of an ended thread, which the C library keeps for the next thread. The thread's structure is recognised
-/// because it contains its own address twice and no living thread has it.
+/// Of the stack of a thread that has ended, which the C library keeps for the next one: the last page, or those from the thread's structure
+/// on. The structure proves itself, and no thread has it.
 fn ended(memory: &dyn Memory, mapping: &Mapping, threads: &[ThreadSnapshot]) -> Option<Range<u64>> {
     let before = memory.mapping(mapping.from.wrapping_sub(1)).is_some_and(|guard| !guard.readable && !guard.writable);
     let pointer = thread_structure(memory, mapping).filter(|_| before)?;
     let lives = threads.iter().any(|thread| thread.pointer == Some(pointer));
-    (!lives).then_some(mapping.to - PAGE..mapping.to)
+    let from = memory.machine().page_of(pointer).min(mapping.to - PAGE);
+    (!lives).then_some(from..mapping.to)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! One reading at one moment: the blocks, the roots and the types in a copy. From these it finds what is reached, and makes [`Contents`].
 
-use allocanary_heap::{Memory, MemoryCopy, PAGE, PageState};
+use allocanary_heap::{Memory, MemoryCopy, PageState};
 use allocanary_process::HandedBack;
 
 use crate::blocks::Blocks;
@@ -55,7 +55,7 @@ impl<'a> Snapshot<'a> {
         if unread > 0 {
             found.doubts.push(format!(
                 "{} pages are in swap or could not be read: what points from there is not known",
-                unread.div_ceil(PAGE)
+                unread.div_ceil(copy.machine().page)
             ));
         }
         let (types, blocks) = (found.types.as_ref(), &found.blocks);

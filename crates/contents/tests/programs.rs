@@ -16,7 +16,10 @@ use allocanary_testing::skipped::skipped;
 
 /// Of `moving.c`.
 const THREADS: u64 = 4;
+#[cfg(not(target_arch = "aarch64"))]
 const JEMALLOC: &str = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2";
+#[cfg(target_arch = "aarch64")]
+const JEMALLOC: &str = "/usr/lib/aarch64-linux-gnu/libjemalloc.so.2";
 
 fn source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(name)

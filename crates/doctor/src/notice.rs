@@ -81,7 +81,7 @@ pub fn notices(memory: &dyn Memory) -> Vec<Notice> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use allocanary_heap::{PAGE, PageRun, PageState, PageStates, ThreadId};
+    use allocanary_heap::{Machine, PAGE, PageRun, PageState, PageStates, ThreadId};
 
     /// A file's data with a notice in them, and a page that is not resident.
     struct Data(Vec<Mapping>, PageStates, Vec<u8>);
@@ -106,6 +106,9 @@ mod tests {
     }
 
     impl Memory for Data {
+        fn machine(&self) -> Machine {
+            Machine::X86_64
+        }
         fn mappings(&self) -> &[Mapping] {
             &self.0
         }

@@ -1,18 +1,20 @@
 //! Compares the resident pages of a reading with the kernel's count. They differ if memory moved during the reading, as `mremap` moves it,
 //! or if the process has memory without page states.
 
-use crate::{KernelCounts, PAGE, Reading};
+use allocanary_sys::sys::page_bytes;
+
+use crate::{KernelCounts, Reading};
 
 /// The resident bytes may differ from the kernel's count by 1 / `PART`, plus `FEW`. Kernels before 6.17 can also have up to 64 pages for
 /// each processor that are not counted yet.
 const PART: u64 = 50;
 const FEW: u64 = 4 << 20;
-const OF_A_PROCESSOR: u64 = 64 * PAGE;
+const OF_A_PROCESSOR: u64 = 64;
 
 /// By how many bytes a reading may differ from a count.
 fn may(count: u64) -> u64 {
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
-    count / PART + FEW.max(processors * OF_A_PROCESSOR)
+    count / PART + FEW.max(processors * OF_A_PROCESSOR * page_bytes())
 }
 
 /// The problem, if the pages do not agree with what the kernel counted at the same time.

@@ -17,19 +17,20 @@ use std::time::Instant;
 use allocanary_process::{BrokerRequest, FileBlocks, Opened, core, file_of};
 use object::Endianness;
 use object::elf::{
-    EM_X86_64, ET_CORE, FileHeader64, NT_FILE, NT_PRPSINFO, NT_PRSTATUS, PF_R, PF_W, PF_X, PT_LOAD, PT_NOTE,
+    ET_CORE, FileHeader64, NT_ARM_TLS, NT_AUXV, NT_FILE, NT_PRPSINFO, NT_PRSTATUS, PF_R, PF_W, PF_X, PT_LOAD, PT_NOTE,
 };
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::read::{ReadCache, ReadRef};
 
 use crate::PageRun;
 use crate::sparse::stored;
-use crate::{Mapping, Memory, PAGE, PageState, PageStates, ThreadId};
+use crate::{Machine, Mapping, Memory, PageState, PageStates, Processor, ThreadId};
 
 /// The memory that a core file has.
 #[derive(Debug)]
 pub struct CoreFile {
     file: File,
+    machine: Machine,
     mappings: Vec<Mapping>,
     /// For each mapping: where its bytes are in the file, and how many of them are stored.
     places: Vec<(u64, u64)>,
@@ -62,18 +63,43 @@ struct Notes {
     threads: Vec<(ThreadId, u64, Vec<u64>)>,
     pid: u32,
     name: String,
+    /// The bytes of a page, by the auxiliary vector.
+    page: Option<u64>,
 }
 
-/// Offsets in `struct elf_prstatus` of x86-64: the thread ID, and the registers `rsp` and `fs_base`, which are the 19th and the 21st,
-/// counted from 0.
-const PRSTATUS: (usize, usize, usize) = (32, 112 + 19 * 8, 112 + 21 * 8);
-/// The bytes of all registers in a `struct elf_prstatus`.
-const REGISTERS: std::ops::Range<usize> = 112..112 + 27 * 8;
+/// Where `struct elf_prstatus` has what, after the process's number at 32.
+struct ThreadNote {
+    /// The stack pointer.
+    stack: usize,
+    /// The thread pointer. `None` if it has a note of its own.
+    pointer: Option<usize>,
+    /// The general registers.
+    registers: std::ops::Range<usize>,
+}
+
+/// The process's number in `struct elf_prstatus`, and where its registers begin.
+const PRSTATUS: (usize, usize) = (32, 112);
+
+impl ThreadNote {
+    fn of(processor: Processor) -> ThreadNote {
+        let (_, first) = PRSTATUS;
+        match processor {
+            // `rsp` and `fs_base` are the 19th and 21st.
+            Processor::X86_64 => {
+                ThreadNote { stack: first + 19 * 8, pointer: Some(first + 21 * 8), registers: first..first + 27 * 8 }
+            }
+            Processor::Aarch64 => ThreadNote { stack: first + 31 * 8, pointer: None, registers: first..first + 31 * 8 },
+        }
+    }
+}
+
+/// The bytes of a mapped file that the core must have as well: a core has the first page of each.
+const FIRST: usize = 4096;
 /// Offsets in `struct elf_prpsinfo`: the process ID, and the name of up to 16 bytes.
 const PRPSINFO: (usize, usize) = (24, 40);
 
 impl CoreFile {
-    /// Opens a core of a 64-bit x86-64 program. The error says what is wrong with the file. Nothing is read after the
+    /// Opens a core of a program for x86-64 or aarch64, also on the other processor. The error says what is wrong with the file. Nothing is read after the
     /// time `until`.
     pub fn open(path: &Path, until: Option<Instant>) -> io::Result<CoreFile> {
         let wrong = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
@@ -84,6 +110,9 @@ impl CoreFile {
             let header = FileHeader64::<Endianness>::parse(data)?;
             let endian = header.endian()?;
             let (mut segments, mut notes) = (Vec::new(), Notes::default());
+            let machine = header.e_machine(endian).0;
+            // Notes of other machines are read as well: the error that follows is about the machine.
+            let form = ThreadNote::of(Processor::of_elf(machine).unwrap_or(Processor::X86_64));
             for one in header.program_headers(endian, data)? {
                 match one.p_type(endian) {
                     PT_LOAD => segments.push(Segment {
@@ -93,27 +122,35 @@ impl CoreFile {
                         stored: one.p_filesz(endian),
                         flags: one.p_flags(endian).0,
                     }),
-                    PT_NOTE => notes.read(endian, one, data),
+                    PT_NOTE => notes.read(endian, one, data, &form),
                     _ => {}
                 }
             }
-            Ok((header.e_type(endian).0, header.e_machine(endian).0, segments, notes))
+            Ok((header.e_type(endian).0, machine, segments, notes))
         };
         let (kind, machine, segments, notes) =
             parsed().map_err(|error| wrong(format!("no 64-bit ELF file: {error}")))?;
-        if kind != ET_CORE.0 || machine != EM_X86_64.0 {
-            return Err(wrong(format!(
-                "wanted a core (ELF type 4) of x86-64 (machine 62), found type {kind}, machine {machine}"
-            )));
-        }
+        let processor = Processor::of_elf(machine).filter(|_| kind == ET_CORE.0).ok_or_else(|| {
+            wrong(format!(
+                "wanted a core (ELF type 4) of x86-64 or aarch64 (machine 62 or 183), found type {kind}, machine {machine}"
+            ))
+        })?;
         drop(cache);
-        Ok(CoreFile::of(opened, segments, notes, until))
+        let page = notes.page.unwrap_or(Machine::X86_64.page);
+        Ok(CoreFile::of(opened, segments, notes, Machine { processor, page }, until))
     }
 
-    fn of(opened: Opened, mut segments: Vec<Segment>, notes: Notes, until: Option<Instant>) -> CoreFile {
+    fn of(
+        opened: Opened,
+        mut segments: Vec<Segment>,
+        notes: Notes,
+        machine: Machine,
+        until: Option<Instant>,
+    ) -> CoreFile {
         let Opened { file, stamp } = opened;
         let length = stamp.bytes;
-        segments.retain(|one| one.bytes > 0 && one.from % PAGE == 0 && one.from.checked_add(one.bytes).is_some());
+        segments
+            .retain(|one| one.bytes > 0 && one.from % machine.page == 0 && one.from.checked_add(one.bytes).is_some());
         segments.sort_by_key(|one| one.from);
         segments.dedup_by(|one, before| one.from < before.from + before.bytes);
         let mut inodes: BTreeMap<&str, u64> = BTreeMap::new();
@@ -149,6 +186,7 @@ impl CoreFile {
         let (pid, name) = (notes.pid, notes.name);
         let mut core = CoreFile {
             file,
+            machine,
             mappings,
             places,
             files: BTreeMap::new(),
@@ -167,23 +205,28 @@ impl CoreFile {
         core.pages = core.full_pages();
         for at in 0..core.threads.len() {
             let pointer = core.threads[at].pointer;
-            core.threads[at].pointer = pointer.filter(|pointer| core.points_to_itself(*pointer));
+            core.threads[at].pointer = pointer.filter(|pointer| core.is_thread_pointer(*pointer));
         }
         core
     }
 
-    /// Whether a thread pointer is valid: the thread's structure contains its own address twice.
-    fn points_to_itself(&self, pointer: u64) -> bool {
-        [0, 16].iter().all(|at| pointer.checked_add(*at).and_then(|at| self.word(at)) == Some(pointer))
+    /// Whether a thread pointer is valid. On x86-64 its structure has its own address in it, twice. On aarch64 only its variables are there.
+    fn is_thread_pointer(&self, pointer: u64) -> bool {
+        match self.machine.processor {
+            Processor::X86_64 => {
+                [0, 16].iter().all(|at| pointer.checked_add(*at).and_then(|at| self.word(at)) == Some(pointer))
+            }
+            Processor::Aarch64 => self.mapping(pointer).is_some_and(|one| one.readable && one.writable && !one.shared),
+        }
     }
 
     /// Opens the mapped files that begin with the page that the core has. This page has the build-id.
     fn open_files(&mut self) {
         for (mapping, (at, there)) in self.mappings.iter().zip(&self.places) {
-            if mapping.inode == 0 || mapping.offset != 0 || *there < PAGE {
+            if mapping.inode == 0 || mapping.offset != 0 || *there < FIRST as u64 {
                 continue;
             }
-            let (mut here, mut first) = ([0; PAGE as usize], [0; PAGE as usize]);
+            let (mut here, mut first) = ([0; FIRST], [0; FIRST]);
             let Ok(file) = file_of(&BrokerRequest::Library(mapping.name.clone())).map(Rc::new) else { continue };
             let read = file.file.read_exact_at(&mut here, 0).and_then(|()| self.file.read_exact_at(&mut first, *at));
             if read.is_ok() && here == first {
@@ -224,6 +267,7 @@ impl CoreFile {
     /// The pages of private writable mappings that have a byte other than zero.
     fn full_pages(&self) -> PageStates {
         const PIECE: u64 = 1 << 20;
+        let size = self.machine.page;
         let mut pages = PageStates::default();
         let mut bytes = vec![0; PIECE as usize];
         for (mapping, (at, there)) in self.mappings.iter().zip(&self.places) {
@@ -232,19 +276,19 @@ impl CoreFile {
                 continue;
             }
             // A hole of the file has only zeroes. A stored range may begin in the middle of a page.
-            let all = *at..at + there / PAGE * PAGE;
+            let all = *at..at + there / size * size;
             for stored in stored(&self.file, all.clone()) {
-                let first = at + (stored.start - at) / PAGE * PAGE;
-                let last = (at + (stored.end - at).next_multiple_of(PAGE)).min(all.end);
+                let first = at + (stored.start - at) / size * size;
+                let last = (at + (stored.end - at).next_multiple_of(size)).min(all.end);
                 for place in (first..last).step_by(PIECE as usize) {
                     let bytes = &mut bytes[..(last - place).min(PIECE) as usize];
                     if self.is_over() || self.file.read_exact_at(bytes, place).is_err() {
                         break;
                     }
-                    for (number, page) in (0..).zip(bytes.chunks_exact(PAGE as usize)) {
-                        let from = mapping.from + (place - at) + number * PAGE;
+                    for (number, page) in (0..).zip(bytes.chunks_exact(size as usize)) {
+                        let from = mapping.from + (place - at) + number * size;
                         if page.iter().any(|byte| *byte != 0) {
-                            pages.push(PageRun { from, to: from + PAGE, state: PageState::Resident });
+                            pages.push(PageRun { from, to: from + size, state: PageState::Resident });
                         }
                     }
                 }
@@ -269,18 +313,26 @@ impl Notes {
         endian: Endianness,
         segment: &object::elf::ProgramHeader64<Endianness>,
         data: impl ReadRef<'data>,
+        form: &ThreadNote,
     ) {
         let Ok(Some(mut notes)) = segment.notes(endian, data) else { return };
         while let Ok(Some(note)) = notes.next() {
             let desc = note.desc();
             match note.n_type(endian) {
                 NT_PRSTATUS => {
-                    let (tid, stack, pointer) = PRSTATUS;
-                    if let (Some(tid), Some(stack)) = (number(desc, tid), word(desc, stack)) {
-                        let registers = REGISTERS.step_by(8).filter_map(|at| word(desc, at)).collect();
-                        self.threads.push((ThreadId { tid, pointer: word(desc, pointer) }, stack, registers));
+                    if let (Some(tid), Some(stack)) = (number(desc, PRSTATUS.0), word(desc, form.stack)) {
+                        let registers = form.registers.clone().step_by(8).filter_map(|at| word(desc, at)).collect();
+                        let pointer = form.pointer.and_then(|at| word(desc, at));
+                        self.threads.push((ThreadId { tid, pointer }, stack, registers));
                     }
                 }
+                // It follows the thread's registers.
+                NT_ARM_TLS if form.pointer.is_none() => {
+                    if let Some((thread, ..)) = self.threads.last_mut() {
+                        thread.pointer = word(desc, 0);
+                    }
+                }
+                NT_AUXV => self.page = page_in(desc),
                 NT_PRPSINFO => {
                     let (pid, name) = PRPSINFO;
                     self.pid = number(desc, pid).unwrap_or_default();
@@ -293,6 +345,14 @@ impl Notes {
             }
         }
     }
+}
+
+/// The bytes of a page, among the pairs of the auxiliary vector.
+fn page_in(vector: &[u8]) -> Option<u64> {
+    const AT_PAGESZ: u64 = 6;
+    let mut pairs = (0..vector.len()).step_by(16).map(|at| (word(vector, at), word(vector, at + 8)));
+    let (_, page) = pairs.find(|(key, _)| *key == Some(AT_PAGESZ))?;
+    page.filter(|page| page.is_power_of_two() && (4 << 10..=64 << 10).contains(page))
 }
 
 fn number(bytes: &[u8], at: usize) -> Option<u32> {
@@ -318,6 +378,10 @@ fn mapped_files(desc: &[u8]) -> Option<BTreeMap<u64, (u64, String)>> {
 }
 
 impl Memory for CoreFile {
+    fn machine(&self) -> Machine {
+        self.machine
+    }
+
     fn mappings(&self) -> &[Mapping] {
         &self.mappings
     }

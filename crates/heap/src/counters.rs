@@ -5,10 +5,11 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use allocanary_process::{ProcFile, open};
+use allocanary_sys::sys::page_bytes;
 pub use allocanary_walkers::counters::{AllocatorCounters, CounterPlace, MemoryReader, locate};
 
 use crate::states::WORD_PRESENT;
-use crate::{LiveProcess, PAGE, ProcessTrouble};
+use crate::{LiveProcess, ProcessTrouble};
 
 /// Runs [`locate`] on a live process.
 pub fn locate_in(pid: u32, until: Option<std::time::Instant>) -> Result<Vec<CounterPlace>, ProcessTrouble> {
@@ -30,7 +31,8 @@ impl Remote {
 
     /// Whether every page of a range is present.
     fn is_present(&self, from: u64, to: u64) -> bool {
-        let (first, last) = (from / PAGE, to.saturating_sub(1) / PAGE);
+        let bytes = page_bytes();
+        let (first, last) = (from / bytes, to.saturating_sub(1) / bytes);
         (first..=last).all(|page| {
             let mut word = [0; 8];
             let read = self.pagemap.read_exact_at(&mut word, page.saturating_mul(8));
@@ -49,6 +51,7 @@ impl MemoryReader for Remote {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::PAGE;
 
     #[test]
     fn the_counters_of_this_process_are_what_a_walk_finds() {

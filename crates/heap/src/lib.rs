@@ -47,8 +47,8 @@ pub use allocanary_process::{Frozen, ProcessTrouble, ptrace};
 /// The parts of a reading.
 pub use allocanary_walkers::{
     ArenaStretch, BlockKind, CopyMoment, CopyRoom, CountCheck, Fact, Forecast, HeapArena, HeapBlock, HeapWalks, Layout,
-    Mapping, Memory, MemoryCopy, OF_HEAP, PAGE, PARTS, PIECE, PageRun, PageState, PageStates, Part, Parts, Piece,
-    ThreadId, Unknown, Walk, Walker, Window, best_of, parse_maps, walk_all, walked,
+    Machine, Mapping, Memory, MemoryCopy, OF_HEAP, PAGE, PARTS, PIECE, PageRun, PageState, PageStates, Part, Parts,
+    Piece, Processor, ThreadId, Unknown, Walk, Walker, Window, best_of, parse_maps, walk_all, walked,
 };
 pub use core_file::CoreFile;
 pub use counted::{MappingCount, counted, parse_smaps};

@@ -12,9 +12,11 @@ use allocanary_process::{Opened, ProcFile, ProcessFiles, ProcessTrouble, open, t
 use crate::PageRun;
 use crate::copies::{self, Ended, Range};
 use crate::states::states;
-use crate::{Fact, KernelCounts, Mapping, Memory, PAGE, PageState, PageStates, Piece, ThreadId, files, parse_maps};
+use crate::{
+    Fact, KernelCounts, Machine, Mapping, Memory, PageState, PageStates, Piece, Processor, ThreadId, files, parse_maps,
+};
 
-/// The distance from the thread pointer to the list of robust locks, in every glibc on x86-64 since 2.27.
+/// On x86-64: from the thread pointer to the list of robust locks, in every glibc on x86-64 from 2.27 on.
 const FROM_POINTER_TO_ROBUST_LIST: u64 = 0x2e0;
 
 /// The memory of a live process. Its mappings and page states are those of one moment. Bytes that are read later may
@@ -22,6 +24,7 @@ const FROM_POINTER_TO_ROBUST_LIST: u64 = 0x2e0;
 #[derive(Debug)]
 pub struct LiveProcess {
     pid: u32,
+    machine: Machine,
     mappings: Vec<Mapping>,
     threads: Vec<ThreadId>,
     pages: PageStates,
@@ -58,8 +61,8 @@ impl LiveProcess {
         let all = threads(pid).map_err(|error| trouble("reading its threads", error))?;
         let memory = open(pid, ProcFile::Mem).map_err(|error| trouble("opening its memory", error))?;
         let (threads, kernel, files) = (Vec::new(), [before, after], files.clone());
-        let (late, cut) = (Cell::new(false), Cell::new(false));
-        let mut live = LiveProcess { pid, mappings, threads, pages, kernel, until, late, cut, memory, files };
+        let (late, cut, machine) = (Cell::new(false), Cell::new(false), Machine::here());
+        let mut live = LiveProcess { pid, machine, mappings, threads, pages, kernel, until, late, cut, memory, files };
         live.clear_up();
         let thread = |one: &allocanary_process::ProcessThread| ThreadId {
             tid: one.tid,
@@ -93,7 +96,9 @@ impl LiveProcess {
     fn clear_up(&mut self) {
         let runs = self.pages.within(0, u64::MAX);
         let pages = runs.flat_map(|run| match run.state {
-            PageState::Unclear => (run.from..run.to).step_by(PAGE as usize).map(|at| self.cleared(at)).collect(),
+            PageState::Unclear => {
+                (run.from..run.to).step_by(self.machine.page as usize).map(|at| self.cleared(at)).collect()
+            }
             _ => vec![run],
         });
         let mut clear = PageStates::default();
@@ -102,15 +107,26 @@ impl LiveProcess {
     }
 
     fn cleared(&self, at: u64) -> PageRun {
-        let mut bytes = [0; PAGE as usize];
+        let mut bytes = vec![0; self.machine.page as usize];
         let full = self.copy(at, &mut bytes) && bytes.iter().any(|&byte| byte != 0);
-        PageRun { from: at, to: at + PAGE, state: if full { PageState::Resident } else { PageState::Unclear } }
+        PageRun {
+            from: at,
+            to: at + self.machine.page,
+            state: if full { PageState::Resident } else { PageState::Unclear },
+        }
     }
 
-    /// The thread pointer of a thread. glibc tells the kernel the address of the thread's list of robust locks. This list is in the
-    /// thread's own structure, which is recognised because it contains its own address twice.
+    /// The thread pointer of a thread. glibc tells the kernel where the thread's list of robust locks begins. This list
+    /// is in the thread's own structure, which proves itself: on x86-64 it points to itself twice. On aarch64 it does not, and it ends below
+    /// the thread pointer, at a distance that depends on the release. There the list stands for it, and proves itself by its own words.
     fn thread_pointer(&self, robust: Option<u64>) -> Option<u64> {
-        let pointer = robust?.checked_sub(FROM_POINTER_TO_ROBUST_LIST)?;
+        let list = robust?;
+        if self.machine.processor == Processor::Aarch64 {
+            let mut bytes = [0; 24];
+            let is_read = self.read(list.checked_sub(8)?, &mut bytes);
+            return (is_read && robust_list(&bytes).is_some()).then_some(list);
+        }
+        let pointer = list.checked_sub(FROM_POINTER_TO_ROBUST_LIST)?;
         let points_to_itself = |at: u64| self.word(pointer + at) == Some(pointer);
         (points_to_itself(0) && points_to_itself(16)).then_some(pointer)
     }
@@ -122,10 +138,10 @@ impl LiveProcess {
 
     /// Reads pages that the process has not touched from the mapping's file: reading them from the process would make new pages in it. The
     /// last page of the file is filled with zeroes after the end of the file.
-    fn read_file(opened: &Opened, mapping: &Mapping, at: u64, into: &mut [u8]) -> io::Result<()> {
+    fn read_file(opened: &Opened, mapping: &Mapping, page: u64, at: u64, into: &mut [u8]) -> io::Result<()> {
         let (file, bytes) = (&opened.file, opened.stamp.bytes);
         let from = mapping.offset + (at - mapping.from);
-        if from + into.len() as u64 > bytes.next_multiple_of(PAGE) {
+        if from + into.len() as u64 > bytes.next_multiple_of(page) {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         let there = bytes.saturating_sub(from).min(into.len() as u64) as usize;
@@ -143,7 +159,7 @@ impl LiveProcess {
             _ if part.is_empty() => true,
             one if one.inode != 0 => {
                 let file = file.get_or_insert_with(|| self.file_of(one));
-                file.as_ref().is_ok_and(|file| Self::read_file(file, one, at, part).is_ok())
+                file.as_ref().is_ok_and(|file| Self::read_file(file, one, self.machine.page, at, part).is_ok())
             }
             // Mappings of the kernel, such as `[vdso]`.
             one if one.name.starts_with("[v") => self.copy(at, part),
@@ -210,6 +226,10 @@ impl LiveProcess {
 }
 
 impl Memory for LiveProcess {
+    fn machine(&self) -> Machine {
+        self.machine
+    }
+
     fn mappings(&self) -> &[Mapping] {
         &self.mappings
     }
@@ -279,6 +299,15 @@ impl Memory for LiveProcess {
     }
 }
 
+/// Where in some bytes a thread of glibc has its list of robust locks: the address of the first lock's link, or of the list itself, then the
+/// distance from a link to its lock, which is -32 in all releases. A pointer to the last link is right before the list.
+pub(crate) fn robust_list(bytes: &[u8]) -> Option<u64> {
+    const TO_LOCK: u64 = 32_u64.wrapping_neg();
+    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+    let is_list = |at: &usize| word(at + 16) == TO_LOCK && word(*at) != 0 && word(at + 8) != 0;
+    (0..bytes.len().saturating_sub(23)).step_by(8).find(is_list).map(|at| at as u64 + 8)
+}
+
 /// The mappings, and the states of their pages. The error has the step that failed.
 ///
 /// Reading the states takes a while, and memory grows during this time. So the states of new ranges are read once more
@@ -321,6 +350,7 @@ mod tests {
     use std::os::fd::AsRawFd;
 
     use super::*;
+    use crate::PAGE;
 
     #[test]
     fn what_this_process_wrote_is_read_back() {

@@ -109,9 +109,12 @@ pub struct Heap {
     pub blocks: u64,
     /// Its arenas that have resident memory, the largest first.
     pub arenas: Vec<ArenaParts>,
-    /// A histogram: how many resident pages have no live bytes, up to 256, up to 512, and so on. Empty if the places of the live bytes are
-    /// not known.
+    /// A histogram: how many resident pages have no live bytes, up to a sixteenth of a page, up to two, and so on. Empty if it is not known
+    /// where the live bytes lie.
     pub live_in_a_page: Vec<u64>,
+    /// The bytes of a page, if they are not 4 KiB.
+    #[serde(rename = "page_bytes", default = "small_page", skip_serializing_if = "is_small_page")]
+    pub page: u64,
     /// The comparisons with the allocator's own counts.
     pub checks: Vec<CountCheck>,
     /// The number of places that cannot be a block.
@@ -133,6 +136,14 @@ pub struct Heap {
     /// The map of its memory.
     #[serde(default, skip_serializing_if = "HeapMap::is_empty")]
     pub map: HeapMap,
+}
+
+fn small_page() -> u64 {
+    PAGE
+}
+
+fn is_small_page(bytes: &u64) -> bool {
+    *bytes == PAGE
 }
 
 /// For serde: leaves the field out if it is 0.
@@ -331,6 +342,7 @@ impl Claims {
             blocks: walk.blocks,
             arenas: Vec::new(),
             live_in_a_page: Vec::new(),
+            page: memory.machine().page,
             checks: walk.checks.clone(),
             breaks: walk.breaks,
             skipped: walk.skipped,
@@ -355,14 +367,15 @@ impl Claims {
         {
             heap.sure = PartsCertainty::Exact;
         }
-        heap.divide(&walk, arenas, lazy, pages);
+        heap.divide(&walk, arenas, lazy, memory);
         heap
     }
 }
 
 impl Heap {
     /// Fills in the fields that need a walk of the heap.
-    fn divide(&mut self, walk: &Walk, mut arenas: Vec<Parts>, lazy: u64, pages: &PageStates) {
+    fn divide(&mut self, walk: &Walk, mut arenas: Vec<Parts>, lazy: u64, memory: &dyn Memory) {
+        let pages = memory.pages();
         // The kernel counts lazily freed pages only for each mapping. They are whole pages, so they are among the kept
         // ones.
         let kept: u64 = arenas.iter().map(|parts| parts.of(Part::FreePages)).sum();
@@ -383,7 +396,7 @@ impl Heap {
         let forecast =
             |one: &crate::Forecast| RemedyForecast { name: one.remedy.into(), bytes: one.bytes, at_most: one.at_most };
         self.remedies = walk.forecasts.iter().map(forecast).collect();
-        let bytes = (self.resident / STRETCHES).max(PAGE).next_power_of_two();
+        let bytes = (self.resident / STRETCHES).max(memory.machine().page).next_power_of_two();
         self.map = HeapMap {
             bytes,
             stretches: walk.layout.stretches(pages, bytes),

@@ -8,10 +8,11 @@ use std::os::unix::fs::FileExt;
 use std::time::Instant;
 
 use allocanary_process::{HostFile, ProcFile, kernel, open};
+use allocanary_sys::sys::page_bytes;
 
 use crate::pace::Pace;
 use crate::states::{WORD_EXCLUSIVE, WORD_FRAME, WORD_PRESENT, each_word};
-use crate::{MappingCount, PAGE, PageStates};
+use crate::{MappingCount, PageStates};
 
 /// Adds the shares. If they cannot be read, the error says why, and no mapping gets a share.
 pub(crate) fn by_pages(
@@ -23,15 +24,15 @@ pub(crate) fn by_pages(
     let pagemap = open(pid, ProcFile::Pagemap)?;
     let mut owners = Owners { file: kernel(HostFile::Pagecount)?, known: BTreeMap::new() };
     let mut pace = Pace::until(until);
-    let mut shares = Vec::new();
+    let (mut shares, page) = (Vec::new(), page_bytes());
     for one in counted.iter() {
         let (mut share, mut trouble) = (0, None);
         for run in pages.within(one.mapping.from, one.mapping.to).filter(|run| run.state.is_resident()) {
             each_word(&pagemap, run.from, run.to, &mut pace, |_, word| match word {
                 // The page belongs to this process alone, or is no longer present but belonged to the process before.
-                word if word & WORD_PRESENT == 0 || word & WORD_EXCLUSIVE != 0 => share += PAGE,
+                word if word & WORD_PRESENT == 0 || word & WORD_EXCLUSIVE != 0 => share += page,
                 word => match owners.of(word & WORD_FRAME) {
-                    Ok(count) => share += PAGE / count.max(1),
+                    Ok(count) => share += page / count.max(1),
                     Err(error) => trouble = Some(error),
                 },
             })?;
@@ -89,7 +90,7 @@ mod tests {
     /// Sixteen pages that this process maps twice, and eight that it maps once.
     #[test]
     fn a_page_that_is_mapped_twice_counts_half_for_each() {
-        const BYTES: usize = 16 * PAGE as usize;
+        const BYTES: usize = 1 << 20;
         let file = tempfile::tempfile().unwrap();
         file.set_len(BYTES as u64 + BYTES as u64 / 2).unwrap();
         let map = |bytes: usize| {
@@ -99,7 +100,9 @@ mod tests {
             let at = unsafe { libc::mmap(std::ptr::null_mut(), bytes, both, libc::MAP_SHARED, fd, 0) };
             assert_ne!(at, libc::MAP_FAILED);
             // SAFETY: each page of the mapping made above is within the file.
-            (0..bytes).step_by(PAGE as usize).for_each(|page| unsafe { at.cast::<u8>().add(page).write_volatile(1) });
+            (0..bytes)
+                .step_by(page_bytes() as usize)
+                .for_each(|page| unsafe { at.cast::<u8>().add(page).write_volatile(1) });
             at as u64
         };
         let (first, longer) = (map(BYTES), map(BYTES + BYTES / 2));

@@ -11,10 +11,11 @@ use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 use allocanary_process::{ProcFile, open, text};
+use allocanary_sys::sys::page_bytes;
 
 use crate::PageRun;
 use crate::pace::{PIECE, Pace};
-use crate::{Mapping, MappingCount, PAGE, PageState, PageStates, parse_smaps};
+use crate::{Mapping, MappingCount, PageState, PageStates, parse_smaps};
 
 /// The states of the pages of the mappings. A mapping that is gone by now has none. An error if the time `until` is over.
 pub(crate) fn states(pid: u32, mappings: &[Mapping], until: Option<Instant>) -> io::Result<PageStates> {
@@ -137,7 +138,7 @@ fn scan(pagemap: &fs::File, span: &Span, wanted: u64, pace: &mut Pace, pages: &m
             end: span.to.min(start.saturating_add(range)),
             vec: regions.as_mut_ptr() as u64,
             vec_len: regions.len() as u64,
-            max_pages: PIECE / PAGE,
+            max_pages: PIECE / page_bytes(),
             category_anyof_mask: PRESENT | SWAPPED,
             return_mask: wanted,
             ..Scan::default()
@@ -181,6 +182,7 @@ pub(crate) const WORD_FRAME: u64 = (1 << 55) - 1;
 /// Reads a word for each page. A page that belongs neither to a file nor to one process alone may be the page of
 /// zeroes.
 fn read(pagemap: &fs::File, mapping: &Mapping, pace: &mut Pace, pages: &mut PageStates) -> io::Result<()> {
+    let page = page_bytes();
     each_word(pagemap, mapping.from, mapping.to, pace, |at, word| {
         let state = match word {
             word if word & WORD_GUARD != 0 => Some(PageState::Guard),
@@ -192,7 +194,7 @@ fn read(pagemap: &fs::File, mapping: &Mapping, pace: &mut Pace, pages: &mut Page
             _ => Some(PageState::Resident),
         };
         if let Some(state) = state {
-            pages.push(PageRun { from: at, to: at + PAGE, state });
+            pages.push(PageRun { from: at, to: at + page, state });
         }
     })
 }
@@ -205,18 +207,19 @@ pub(crate) fn each_word(
     pace: &mut Pace,
     mut visit: impl FnMut(u64, u64),
 ) -> io::Result<()> {
-    let mut words = vec![0; ((to - from) / PAGE * 8).min(PIECE / PAGE * 8) as usize];
+    let page = page_bytes();
+    let mut words = vec![0; ((to - from) / page * 8).min(PIECE / page * 8) as usize];
     let mut at = from;
     while at < to {
         pace.next()?;
-        let wanted = ((to - at) / PAGE * 8).min(words.len() as u64) as usize;
-        let count = pagemap.read_at(&mut words[..wanted], at / PAGE * 8)? / 8;
+        let wanted = ((to - at) / page * 8).min(words.len() as u64) as usize;
+        let count = pagemap.read_at(&mut words[..wanted], at / page * 8)? / 8;
         if count == 0 {
             break;
         }
         for word in words[..count * 8].chunks_exact(8) {
             visit(at, u64::from_le_bytes(word.try_into().expect("a word has eight bytes")));
-            at += PAGE;
+            at += page;
         }
     }
     Ok(())
@@ -225,7 +228,7 @@ pub(crate) fn each_word(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parse_maps;
+    use crate::{PAGE, parse_maps};
 
     #[test]
     fn a_mapping_has_pages_unless_the_kernel_counts_none() {

@@ -11,8 +11,8 @@ use allocanary_sys::proc::Stat;
 use crate::apart::apart;
 use crate::counted::add_shares;
 use crate::{
-    CoreFile, HeapWalks, KernelCounts, LiveProcess, MappingCount, Memory, ProcessSubject, ProcessTrouble, Reading,
-    Unknown, Walk, best_of, counted, inside, parse_smaps, shares, walk_all, walked,
+    CoreFile, HeapWalks, KernelCounts, LiveProcess, MappingCount, Memory, ProcessSubject, ProcessTrouble, Processor,
+    Reading, Unknown, Walk, best_of, counted, inside, parse_smaps, shares, walk_all, walked,
 };
 use allocanary_walkers::{AllocatorMark, KNOWN, build_id};
 
@@ -249,24 +249,26 @@ fn unsupported(pid: u32) -> Option<String> {
 
 /// As [`unsupported`], from the first bytes of the executable.
 fn machine(head: &[u8; 20]) -> Option<String> {
-    const X86_64: u16 = 62;
     if &head[..4] != b"\x7fELF" {
         return None;
     }
     let machine = u16::from_le_bytes([head[18], head[19]]);
     let name = match machine {
         3 => "32-bit x86",
+        62 => "x86-64",
         40 => "32-bit ARM",
         183 => "aarch64",
         243 => "RISC-V",
         _ => "another machine",
     };
-    match (head[4], machine) {
-        (2, X86_64) => None,
-        (1, X86_64) => Some("heap not analysed: the program is for x32; wanted: 64-bit x86-64".into()),
-        _ => {
-            Some(format!("heap not analysed: the program is for {name} (ELF machine {machine}); wanted: 64-bit x86-64"))
-        }
+    let here = Processor::HERE;
+    match (head[4], Processor::of_elf(machine)) {
+        (2, Some(processor)) if processor == here => None,
+        (1, Some(Processor::X86_64)) => Some("heap not analysed: the program is for x32; wanted: 64-bit x86-64".into()),
+        _ => Some(format!(
+            "heap not analysed: the program is for {name} (ELF machine {machine}); wanted: 64-bit {}",
+            here.name()
+        )),
     }
 }
 

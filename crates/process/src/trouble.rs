@@ -37,7 +37,7 @@ pub enum ProcessTrouble {
     #[error("{0}")]
     Told(String),
     /// A core file cannot be read.
-    #[error("{path}: {error}: wanted the core of a 64-bit x86-64 program, as the kernel or gcore writes it")]
+    #[error("{path}: {error}: wanted the core of a program for x86-64 or aarch64, as the kernel or gcore writes it")]
     Core {
         /// The file.
         path: PathBuf,

@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 use std::ops::Range;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::{CopyMoment, CopyRoom, Memory, MemoryCopy, PAGE};
+use crate::{CopyMoment, CopyRoom, Memory, MemoryCopy};
 
 /// How many pairs of copies are made. Several, because this process can be interrupted during some of them.
 const PAIRS: u64 = 4;
@@ -65,9 +65,10 @@ pub fn copies<'a>(memory: &'a dyn Memory, ranges: impl IntoIterator<Item = Range
 
 /// The resident pages that overlap the ranges, in order and without duplicates.
 fn resident(memory: &dyn Memory, ranges: impl IntoIterator<Item = Range<u64>>) -> Vec<Range<u64>> {
+    let machine = memory.machine();
     let mut all: Vec<Range<u64>> = ranges
         .into_iter()
-        .map(|range| range.start / PAGE * PAGE..range.end.saturating_add(PAGE - 1) / PAGE * PAGE)
+        .map(|range| machine.page_of(range.start)..machine.page_of(range.end.saturating_add(machine.page - 1)))
         .collect();
     all.sort_unstable_by_key(|range| range.start);
     let (mut merged, mut end): (Vec<Range<u64>>, u64) = (Vec::new(), 0);
@@ -150,6 +151,7 @@ pub fn changed<K: Ord>(one: &[(K, u64)], other: &[(K, u64)]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::PAGE;
     use crate::fake::FakeMemory;
 
     fn fake() -> FakeMemory {

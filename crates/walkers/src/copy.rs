@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::ops::Range;
 
-use crate::{Fact, Mapping, Memory, PAGE, PageState, PageStates, ThreadId};
+use crate::{Fact, Machine, Mapping, Memory, PAGE, PageState, PageStates, ThreadId};
 
 /// The most bytes that are copied in one read.
 pub const PIECE: u64 = 4 << 20;
@@ -78,10 +78,11 @@ impl<'a> MemoryCopy<'a> {
                 let to = range.end.min(at + PIECE);
                 if !copy.add(at, to) {
                     // Some page of this range is gone or in swap. Each page is tried alone. Only those that were resident count as missing.
-                    (at..to).step_by(PAGE as usize).for_each(|page| {
-                        let is_missing = !copy.add(page, (page + PAGE).min(to))
+                    let bytes = memory.machine().page;
+                    (at..to).step_by(bytes as usize).for_each(|page| {
+                        let is_missing = !copy.add(page, (page + bytes).min(to))
                             && memory.pages().state(page).is_some_and(PageState::is_resident);
-                        copy.missing += if is_missing { PAGE } else { 0 };
+                        copy.missing += if is_missing { bytes } else { 0 };
                     });
                 }
                 at = to;
@@ -181,6 +182,10 @@ impl<'a> MemoryCopy<'a> {
 }
 
 impl Memory for MemoryCopy<'_> {
+    fn machine(&self) -> Machine {
+        self.memory.machine()
+    }
+
     fn mappings(&self) -> &[Mapping] {
         self.memory.mappings()
     }

@@ -1,6 +1,6 @@
 //! Reads the header of an ELF file, from the file or from memory that it is mapped to, and finds its segments.
 
-use crate::{Memory, PAGE};
+use crate::{Machine, Memory};
 
 /// Reads bytes at a file offset. Returns whether all could be read.
 pub type ReadAt<'a> = &'a dyn Fn(u64, &mut [u8]) -> bool;
@@ -45,12 +45,12 @@ impl ElfHeader {
         bytes.chunks_exact(56).filter(|bytes| number(bytes, 0, 4) == LOADED).map(segment).collect()
     }
 
-    /// The bytes from the start of the first loaded segment to the end of the last one, in whole pages.
-    pub fn extent(&self, read: ReadAt) -> Option<u64> {
+    /// The bytes from the first segment to the end of the last one, in whole pages of a machine.
+    pub fn extent(&self, read: ReadAt, machine: Machine) -> Option<u64> {
         let segments = self.loaded(read);
-        let first = segments.iter().map(|segment| segment.at / PAGE * PAGE).min()?;
+        let first = segments.iter().map(|segment| machine.page_of(segment.at)).min()?;
         let last = segments.iter().filter_map(|segment| segment.at.checked_add(segment.bytes)).max()?;
-        last.checked_sub(first)?.checked_next_multiple_of(PAGE)
+        last.checked_sub(first)?.checked_next_multiple_of(machine.page)
     }
 }
 

@@ -4,11 +4,13 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::pages::PageRun;
-use crate::{Mapping, Memory, PAGE, PageState, PageStates, ThreadId, parse_maps};
+use crate::{Machine, Mapping, Memory, PAGE, PageState, PageStates, ThreadId, parse_maps};
 
 /// The memory of a process for tests. Bytes that were not written are zero.
 #[derive(Default)]
 pub struct FakeMemory {
+    /// Its machine.
+    machine: Machine,
     /// Its mappings, in the order of their addresses.
     pub mappings: Vec<Mapping>,
     /// Its threads.
@@ -101,6 +103,11 @@ impl FakeMemory {
         self.late.set(false);
     }
 
+    /// The same of a machine.
+    pub fn on(self, machine: Machine) -> FakeMemory {
+        FakeMemory { machine, ..self }
+    }
+
     /// Makes [`Memory::wants_blocks`] true.
     pub fn wanting_blocks(self) -> FakeMemory {
         FakeMemory { wants_blocks: true, ..self }
@@ -128,6 +135,10 @@ impl FakeMemory {
 }
 
 impl Memory for FakeMemory {
+    fn machine(&self) -> Machine {
+        self.machine
+    }
+
     fn mappings(&self) -> &[Mapping] {
         &self.mappings
     }

@@ -41,7 +41,7 @@ pub fn globals(memory: &dyn Memory) -> Vec<Range<u64>> {
 fn elf_end(memory: &dyn Memory, mapping: &Mapping) -> Option<u64> {
     let read = elf::mapped(memory, mapping.from);
     let of_file = if mapping.offset == 0 { memory.fact(mapping, Fact::Extent) } else { None };
-    let extent = of_file.unwrap_or_else(|| elf::ElfHeader::read(&read)?.extent(&read))?;
+    let extent = of_file.unwrap_or_else(|| elf::ElfHeader::read(&read)?.extent(&read, memory.machine()))?;
     // `mapping.from` is the start of a page, so this is one too.
     mapping.from.checked_add(extent)
 }

@@ -23,14 +23,25 @@ pub enum BlockKind {
     Unused,
 }
 
-/// The bytes of each kind on a page. The rest of the page is free.
+/// The bytes of each kind in 4 KiB: on a page, or on a part of a larger one.
 #[derive(Clone, Copy, Debug, Default)]
-struct Page {
+struct Cell {
     live: u16,
     cached: u16,
     structure: u16,
     unknown: u16,
     unused: u16,
+}
+
+/// The bytes of each kind on a page. What is left is free.
+#[derive(Clone, Copy, Debug, Default)]
+struct Page {
+    bytes: u64,
+    live: u64,
+    cached: u64,
+    structure: u64,
+    unknown: u64,
+    unused: u64,
 }
 
 /// A region: pages that one arena has from the kernel. Only resident pages are stored, because a region can be far larger: the program may
@@ -43,7 +54,7 @@ struct Region {
     /// A run of resident pages.
     rows: Vec<Row>,
     /// The contents of the resident pages, run by run.
-    pages: Vec<Page>,
+    cells: Vec<Cell>,
 }
 
 /// A run of resident pages.
@@ -51,7 +62,7 @@ struct Region {
 struct Row {
     from: u64,
     to: u64,
-    /// The index of its first page in the region's `pages`.
+    /// The place of the first one in the region's cells.
     first: usize,
 }
 
@@ -66,7 +77,7 @@ impl Region {
             }
             count += ((run.to - run.from) / PAGE) as usize;
         }
-        Region { from, to, arena, rows, pages: vec![Page::default(); count] }
+        Region { from, to, arena, rows, cells: vec![Cell::default(); count] }
     }
 
     /// Adds a block, which lies in the region, to the region's resident pages.
@@ -77,16 +88,20 @@ impl Region {
             while at < end {
                 let index = (at - row.from) / PAGE;
                 let stop = (row.from + (index + 1) * PAGE).min(end);
-                self.pages[row.first + index as usize].add(kind, stop - at);
+                self.cells[row.first + index as usize].add(kind, stop - at);
                 at = stop;
             }
         }
     }
 
     /// The contents of a page. A page that was not resident when the region was made has none.
-    fn page(&self, at: u64) -> Page {
+    fn page(&self, at: u64, bytes: u64) -> Page {
         let row = self.rows.get(self.rows.partition_point(|row| row.to <= at)).filter(|row| row.from <= at);
-        row.map_or(Page::default(), |row| self.pages[row.first + ((at - row.from) / PAGE) as usize])
+        let cells = row.map_or(&[][..], |row| {
+            let first = row.first + ((at - row.from) / PAGE) as usize;
+            &self.cells[first..first + (bytes.min(row.to - at) / PAGE) as usize]
+        });
+        cells.iter().fold(Page { bytes, ..Page::default() }, |page, cell| page.with(cell))
     }
 }
 
@@ -126,8 +141,10 @@ impl TryFrom<Vec<u64>> for ArenaStretch {
 }
 
 /// The pages of one allocator's heap, and what lies on them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Layout {
+    /// The bytes of a page.
+    page: u64,
     /// In the order of their addresses. No two overlap.
     regions: Vec<Region>,
     /// The index of the last block's region: the next block is mostly in it too.
@@ -140,6 +157,13 @@ pub struct Layout {
     holes: Vec<Range<u64>>,
     /// Whether live bytes were spread over pages, because their places are not known.
     is_spread: bool,
+}
+
+impl Default for Layout {
+    /// One of pages of 4 KiB, without regions.
+    fn default() -> Layout {
+        Layout { page: PAGE, regions: Vec::new(), last: 0, astray: 0, live: None, holes: Vec::new(), is_spread: false }
+    }
 }
 
 /// A live block as the program sees it: the address that `malloc` returned, and the usable bytes.
@@ -155,7 +179,8 @@ impl Layout {
     /// Adds a range that an arena has from the kernel, rounded outwards to whole pages. `pages` says which of them are resident. Pages that
     /// are already in a region stay there. Returns whether none were.
     pub fn region(&mut self, pages: &PageStates, from: u64, to: u64, arena: u32) -> bool {
-        let (mut from, to) = (from / PAGE * PAGE, to.saturating_add(PAGE - 1) / PAGE * PAGE);
+        let page = self.page;
+        let (mut from, to) = (from / page * page, to.saturating_add(page - 1) / page * page);
         let mut whole = true;
         while from < to {
             let at = self.regions.partition_point(|region| region.to <= from);
@@ -200,7 +225,7 @@ impl Layout {
         for run in pages.within(range.start, range.end).filter(|run| run.state.is_resident()) {
             let mut at = run.from;
             while at < run.to {
-                let stop = run.to.min(at / PAGE * PAGE + PAGE);
+                let stop = run.to.min(at / self.page * self.page + self.page);
                 passed += stop - at;
                 let here = in_proportion(live, passed, all) - put;
                 self.block(at, here, BlockKind::Live);
@@ -212,7 +237,8 @@ impl Layout {
 
     /// An empty layout. It lists each live block if the memory wants this ([`Memory::wants_blocks`]).
     pub fn of(memory: &dyn Memory) -> Layout {
-        Layout { live: memory.wants_blocks().then(Vec::new), ..Layout::default() }
+        let live = memory.wants_blocks().then(Vec::new);
+        Layout { page: memory.machine().page, live, ..Layout::default() }
     }
 
     /// Lists `count` adjacent live blocks of `bytes` bytes, if the list is wanted. [`Layout::block`] must add them to the pages separately.
@@ -267,11 +293,11 @@ impl Layout {
         sums
     }
 
-    /// Counts the resident pages by their live bytes: 17 counts, for pages with no live byte, up to 256, up to 512, and so on. `None` if
-    /// the places of the live bytes are not known.
+    /// How many resident pages have how many live bytes: 17 counts, for no live byte, for up to a sixteenth of a page, up to two, and so on.
+    /// None if it is not known where they lie.
     pub fn live_in_a_page(&self, pages: &PageStates) -> Option<[u64; 17]> {
         let mut counts = [0; 17];
-        self.each_resident(pages, |_, _, page, _| counts[usize::from(page.live.div_ceil(256)).min(16)] += 1);
+        self.each_resident(pages, |_, _, page, _| counts[(page.live.div_ceil(self.page / 16) as usize).min(16)] += 1);
         (!self.is_spread).then_some(counts)
     }
 
@@ -292,16 +318,16 @@ impl Layout {
     fn each_resident(&self, pages: &PageStates, mut visit: impl FnMut(&Region, u64, Page, PageState)) {
         for region in &self.regions {
             for run in pages.within(region.from, region.to).filter(|run| run.state.is_resident()) {
-                for at in (run.from..run.to).step_by(PAGE as usize) {
-                    visit(region, at, region.page(at), run.state);
+                for at in (run.from..run.to).step_by(self.page as usize) {
+                    visit(region, at, region.page(at, self.page), run.state);
                 }
             }
         }
     }
 }
 
-impl Page {
-    /// Adds bytes of a kind. A page has at most its size of each kind.
+impl Cell {
+    /// Adds bytes of a kind, at most as many as it has.
     fn add(&mut self, kind: BlockKind, bytes: u64) {
         let sum = match kind {
             BlockKind::Live => &mut self.live,
@@ -312,22 +338,37 @@ impl Page {
         };
         *sum = (u64::from(*sum) + bytes).min(PAGE) as u16;
     }
+}
+
+impl Page {
+    /// With what lies in a part of it.
+    fn with(self, cell: &Cell) -> Page {
+        let sum = |bytes: u64, more: u16| bytes + u64::from(more);
+        Page {
+            bytes: self.bytes,
+            live: sum(self.live, cell.live),
+            cached: sum(self.cached, cell.cached),
+            structure: sum(self.structure, cell.structure),
+            unknown: sum(self.unknown, cell.unknown),
+            unused: sum(self.unused, cell.unused),
+        }
+    }
 
     /// The bytes of a resident page by part. Their sum is one page, even if blocks overlap because the heap changed during the walk.
     fn parts(&self, state: PageState) -> Parts {
         let mut parts = Parts::default();
-        let mut left = PAGE;
+        let mut left = self.bytes;
         for (part, bytes) in [
             (Part::Live, self.live),
             (Part::Cached, self.cached),
             (Part::Metadata, self.structure),
             (Part::Unknown, self.unknown),
         ] {
-            let bytes = u64::from(bytes).min(left);
+            let bytes = bytes.min(left);
             parts.add(part, bytes);
             left -= bytes;
         }
-        let rest = match (left == PAGE, u64::from(self.unused) == PAGE, state) {
+        let rest = match (left == self.bytes, self.unused == self.bytes, state) {
             (true, true, PageState::Huge) => Part::Padding,
             (true, ..) => Part::FreePages,
             (false, ..) => Part::Fragmentation,
@@ -399,7 +440,7 @@ mod tests {
         assert!(layout.region(&pages, 0x10000, 1 << 46, 0));
         layout.block(0x12800, 1 << 46, BlockKind::Live);
         layout.block(0x12000, 0x10, BlockKind::Cached);
-        let kept = |region: &Region| (region.rows.len(), region.pages.len());
+        let kept = |region: &Region| (region.rows.len(), region.cells.len());
         assert_eq!(layout.regions.iter().map(kept).collect::<Vec<_>>(), [(2, 3)]);
         let parts = layout.parts(&pages, 1)[0];
         assert_eq!((parts.of(Part::Live), parts.of(Part::Cached)), (0x2800, 0x10));
@@ -447,6 +488,23 @@ mod tests {
         let of = |at: usize| (found[at].from, found[at].arena, found[at].parts.sum());
         assert_eq!((found.len(), of(0), of(1)), (2, (0x10000, 0, PAGE), (0x10000, 1, 2 * PAGE)));
         assert_eq!(found[0].parts.of(Part::Live), PAGE);
+    }
+
+    #[test]
+    fn a_larger_page_is_free_only_as_a_whole_and_its_bytes_are_counted_by_its_own_sixteenths() {
+        let parts = |page: u64| {
+            let pages = resident(0x10000, 0x20000, PageState::Resident);
+            let mut layout = Layout { page, ..Layout::default() };
+            layout.region(&pages, 0x10000, 0x1f123, 0);
+            layout.block(0x10ff0, 0x1010, BlockKind::Live);
+            layout.block(0x1c000, 0x4000, BlockKind::Live);
+            let parts = layout.parts(&pages, 1)[0];
+            let counts = layout.live_in_a_page(&pages).unwrap();
+            (parts.of(Part::Live), parts.of(Part::FreePages), parts.of(Part::Fragmentation), counts[5], counts[16])
+        };
+        assert_eq!(parts(0x1000), (0x5010, 10 * PAGE, 0xff0, 0, 5));
+        assert_eq!(parts(0x4000), (0x5010, 8 * PAGE, 0x2ff0, 1, 1));
+        assert_eq!(parts(0x10000), (0x5010, 0, 0xaff0, 0, 0), "six sixteenths");
     }
 
     #[test]

@@ -1,19 +1,22 @@
 //! The trait for memory that can be read: a live process, a core file, or the bytes of a test.
 
-use crate::{Fact, Mapping, PageState, PageStates, Piece};
+use crate::{Fact, Machine, Mapping, PageState, PageStates, Piece};
 
 /// A thread of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadId {
     /// The kernel's thread id.
     pub tid: u32,
-    /// The thread pointer (on x86-64, the base of the segment `fs`). Thread-local variables are found relative to it. `None` if it could
-    /// not be read.
+    /// Its thread pointer (on x86-64: the base of the segment `fs`), from which its thread-local variables are found. On aarch64 it can be
+    /// the head of the thread's list of robust locks, which is a little below, as far in each thread. `None` if it could not be read.
     pub pointer: Option<u64>,
 }
 
 /// The memory of a process.
 pub trait Memory {
+    /// The machine that it is of.
+    fn machine(&self) -> Machine;
+
     /// The mappings, in the order of their addresses.
     fn mappings(&self) -> &[Mapping];
 

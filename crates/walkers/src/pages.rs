@@ -1,6 +1,6 @@
 //! The state of each page in the kernel, as runs of pages with one state, in the order of their addresses.
 
-/// The bytes of a page.
+/// The bytes of the smallest page of all machines. Those of others are multiples of it ([`Machine`](crate::Machine)).
 pub const PAGE: u64 = 4096;
 
 /// The state of a page.

@@ -103,7 +103,9 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
         tell(&made);
         perf_map::keep(&made);
         if made.iter().any(|(_, header)| header.no_stacks) {
-            terminal::tell("no stacks: they need x86-64 and a C library with _dl_find_object (glibc 2.35 or later)");
+            terminal::tell(
+                "no stacks: they need x86-64 or aarch64, and a C library with _dl_find_object (glibc 2.35 or later)",
+            );
         }
         if !made.is_empty() && flags.recordings == 1 {
             let (largest, header) = largest(&made);

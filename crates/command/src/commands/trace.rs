@@ -124,7 +124,7 @@ fn stacks(info: &Info, out: &mut String) {
         if header.no_stacks {
             let _ = writeln!(
                 out,
-                "stacks      none: they need x86-64 and a C library with _dl_find_object (glibc 2.35 or later)"
+                "stacks      none: they need x86-64 or aarch64, and a C library with _dl_find_object (glibc 2.35 or later)"
             );
         }
         return;

@@ -86,7 +86,8 @@ fn kept(sight: &Sight) -> BTreeSet<u64> {
 fn is_chunk(sight: &Sight, at: u64) -> bool {
     let word = |at: u64| sight.memory.word(at).unwrap_or_default();
     let (heap, next, previous, free) = (word(at), word(at + 8), word(at + 16), word(at + 24));
-    let in_ring = |chunk: u64| chunk != 0 && chunk.is_multiple_of(CHUNK) && chunk < 1 << 47;
+    let end = sight.memory.machine().processor.address_end();
+    let in_ring = |chunk: u64| chunk != 0 && chunk.is_multiple_of(CHUNK) && chunk < end;
     let (free, tail) = (free & u64::from(u32::MAX), free >> 32);
     heap != 0
         && free < PAGES

@@ -2,7 +2,8 @@
 //!
 //! A guard page below is not enough: stacks of coroutines and pages of allocators have one too.
 
-use crate::{Mapping, Memory, PAGE, PageState};
+use crate::live::robust_list;
+use crate::{Mapping, Memory, PAGE, PageState, Processor};
 
 /// The longest guard: the size of the largest page.
 const MOST_GUARD: u64 = 64 << 10;
@@ -22,13 +23,22 @@ pub fn is_stack(memory: &dyn Memory, mapping: &Mapping, below: Option<&Mapping>)
     has_thread || thread_structure(memory, mapping).is_some()
 }
 
-/// The address of a thread's structure, in the last page of a stack that glibc keeps after the thread's end. It is recognised because it
-/// contains its own address twice. Only a resident page is read.
+/// The bytes at the end of a stack in which aarch64 has the structure of its thread: below the thread pointer, above which the variables are.
+const ABOVE: u64 = 4 * PAGE;
+
+/// The structure of a thread at the end of a stack that glibc keeps after the thread's end. It proves itself: on x86-64 it points to itself
+/// twice, and on aarch64 it has a list of robust locks. Only resident pages are read.
 pub fn thread_structure(memory: &dyn Memory, mapping: &Mapping) -> Option<u64> {
     const FIELDS: u64 = 64;
-    let from = mapping.to.checked_sub(PAGE).filter(|from| *from >= mapping.from + 3 * PAGE)?;
+    let processor = memory.machine().processor;
+    let bytes = if processor == Processor::X86_64 { PAGE } else { ABOVE };
+    let from = mapping.to.checked_sub(bytes).filter(|from| *from >= mapping.from + 3 * PAGE)?;
     if !mapping.is_heap_like() || memory.pages().resident(from, mapping.to) == 0 {
         return None;
+    }
+    if processor == Processor::Aarch64 {
+        let mut bytes = vec![0; (mapping.to - from) as usize];
+        return memory.read(from, &mut bytes).then(|| robust_list(&bytes))?.map(|at| from + at);
     }
     let itself = |at: &u64| memory.word(*at) == Some(*at) && memory.word(*at + 16) == Some(*at);
     (from..mapping.to - FIELDS).step_by(64).find(itself)

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use allocanary_heap::{Mapping, Memory, PageStates, ThreadId, parse_maps};
+use allocanary_heap::{Machine, Mapping, Memory, PageStates, ThreadId, parse_maps};
 use allocanary_process::{ProcFile, text};
 use allocanary_sys::proc::files::{ProcEntry, path};
 
@@ -75,6 +75,10 @@ impl ThreadReader {
 }
 
 impl Memory for ThreadReader {
+    fn machine(&self) -> Machine {
+        Machine::here()
+    }
+
     fn mappings(&self) -> &[Mapping] {
         &self.mappings
     }

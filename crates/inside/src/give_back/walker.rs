@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use allocanary_heap::{Mapping, Memory, PageStates, ThreadId, parse_maps};
+use allocanary_heap::{Machine, Mapping, Memory, PageStates, ThreadId, parse_maps};
 use allocanary_process::{ProcFile, ProcessFiles, open, text};
 use allocanary_stacks::outside::{CodeMapping, OutsideProcess, OutsideStack, UnwindTables};
 use allocanary_stacks::walk::WalkRegisters;
@@ -75,6 +75,10 @@ impl Seen {
 }
 
 impl Memory for Seen {
+    fn machine(&self) -> Machine {
+        Machine::here()
+    }
+
     fn mappings(&self) -> &[Mapping] {
         &self.mappings
     }

@@ -1,7 +1,7 @@
-//! Finds the blocks in thread caches, and the blocks that hold the caches' own arrays.
+//! The blocks that thread caches keep, and those that the caches are in. In: the threads, and the extents. Out: the blocks' addresses.
 //!
-//! A thread's cache is among its thread-local variables, just below its thread pointer. It consists of arrays of `cache_bin_t`, which have
-//! 24 bytes and are one for each size class (`include/jemalloc/internal/cache_bin.h`):
+//! A thread has its cache among its thread-local variables, just below its thread pointer, or above it on aarch64: arrays with one `cache_bin_t` of 24 bytes for
+//! each size class (`include/jemalloc/internal/cache_bin.h`):
 //!
 //! | offset | 5.3 | |
 //! |---|---|---|
@@ -15,9 +15,10 @@
 //! | 4 | `ncached` | how many blocks are cached |
 //! | 16 | `avail` | where the stack of addresses ends |
 //!
-//! The stacks of all classes are adjacent: each record's stack ends where the next one begins. So an array is recognised without its
-//! address, as a long run of such records. Each cached block must have the size class of its record. If most do not, the array belongs to
-//! another jemalloc in the process. In 5.2, large blocks have their own array, behind a structure with the addresses of both arrays.
+//! The stacks of all classes lie one behind the other. So each record ends where the next begins, and no address is needed to find
+//! an array: it is a long run of records for which this is so. Each cached block must have the size class of its record; where most
+//! have not, the array is that of another jemalloc in the process. In 5.2 large blocks have an array of their own, behind a structure
+//! with the addresses of both.
 
 use std::ops::Range;
 
@@ -27,8 +28,8 @@ use crate::{Memory, ThreadId};
 
 const RECORD: usize = 24;
 
-/// How many bytes below the thread pointer are searched.
-const BELOW: u64 = 1 << 18;
+/// The bytes next to the thread pointer in which thread-local variables are looked for.
+const REACH: u64 = 1 << 18;
 
 /// How many bytes behind the array for small blocks are searched for the address of the one for large blocks (5.2).
 const BEHIND: usize = 256;
@@ -76,8 +77,10 @@ impl Caches {
         release: &JemallocRelease,
     ) -> Option<()> {
         let pointer = thread.pointer?;
-        let from = pointer.checked_sub(BELOW)?.max(memory.mapping(pointer.checked_sub(8)?)?.from);
-        let mut bytes = vec![0; (pointer - from) as usize];
+        let reached = memory.machine().processor.variables(pointer, REACH);
+        let mapping = memory.mapping(pointer.checked_sub(8)?)?;
+        let (from, to) = (reached.start.max(mapping.from), reached.end.min(mapping.to));
+        let mut bytes = vec![0; to.checked_sub(from)? as usize];
         if !memory.read(from, &mut bytes) {
             return None;
         }
@@ -100,7 +103,7 @@ impl Caches {
             let end = run.last().map_or(1, Record::end);
             let own = extents.block_of(end - 1);
             // This includes the records for large blocks of 5.2, which lie behind those for small ones.
-            self.places.push(at..pointer);
+            self.places.push(at..to);
             self.places.extend(own.map(|own| own..end));
             if blocks.len() >= odd {
                 self.own.extend(own);

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{metadata, release, rtree};
+use crate::Memory;
 use crate::counts::{AllocatorCounters, MemoryReader};
-use crate::{Memory, PAGE};
 
 /// The addresses of the counters. An arena that is created later is missing until `JemallocPlace::find` runs again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,10 +16,17 @@ pub struct JemallocPlace {
 /// have been damaged.
 const MOST: usize = 1024;
 
+fn small_page() -> u64 {
+    crate::PAGE
+}
+
 /// An arena's counter of pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Pages {
     at: u64,
+    /// The bytes of a page. Those that were saved without had 4 KiB.
+    #[serde(default = "small_page")]
+    page: u64,
     /// The address and the value of a constant word of the arena. If the value differs later, the arena is gone.
     mark: (u64, u64),
 }
@@ -33,10 +40,12 @@ impl JemallocPlace {
             let blocks = metadata::blocks(memory, tree, &[]);
             // Only a walk finds out the release. The layout of a wrong release finds no arenas, so the one that finds most is used.
             let by_release = release::ALL.iter().map(|release| metadata::arenas(memory, tree, &blocks, release));
-            by_release.max_by_key(Vec::len).unwrap_or_default()
+            let arenas = by_release.max_by_key(Vec::len).unwrap_or_default();
+            arenas.into_iter().map(|arena| (arena, tree.shape.page))
         });
-        let pages =
-            arenas.filter_map(|arena| Some(Pages { at: arena.pages, mark: (arena.mark, memory.word(arena.mark)?) }));
+        let pages = arenas.filter_map(|(arena, page)| {
+            Some(Pages { at: arena.pages, page, mark: (arena.mark, memory.word(arena.mark)?) })
+        });
         let arenas: Vec<Pages> = pages.collect();
         (1..=MOST).contains(&arenas.len()).then_some(JemallocPlace { arenas })
     }
@@ -44,11 +53,11 @@ impl JemallocPlace {
     /// Reads the present values. `None` if an arena is gone, or cannot be read.
     pub(crate) fn read(&self, source: &impl MemoryReader) -> Option<AllocatorCounters> {
         let mut active = 0_u64;
-        for &Pages { at, mark: (mark, word) } in &self.arenas {
+        for &Pages { at, page, mark: (mark, word) } in &self.arenas {
             if source.word(mark)? != word {
                 return None;
             }
-            active = active.checked_add(source.word(at)?.checked_mul(PAGE)?)?;
+            active = active.checked_add(source.word(at)?.checked_mul(page)?)?;
         }
         Some(AllocatorCounters {
             arenas: self.arenas.len() as u64,

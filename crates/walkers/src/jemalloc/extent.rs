@@ -1,8 +1,7 @@
-//! An extent: a range of pages that jemalloc keeps in one state. It is read from the 128 bytes of its `edata_t`.
+//! An extent: pages that jemalloc has in one state. In: the bytes of its `edata_t`, and the release. Out: its fields.
 
 use super::release::{Classes, JemallocRelease};
 use super::rtree::LeafEntry;
-use crate::PAGE;
 
 /// The state of an extent: `extent_state_e`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,9 +18,6 @@ pub enum ExtentUse {
     Moving,
 }
 
-/// One bit for each region of a slab, set if the region is free.
-pub type Bitmap = [u64; 8];
-
 /// An extent.
 #[derive(Clone, Copy, Debug)]
 pub struct Extent {
@@ -37,7 +33,7 @@ impl Extent {
     /// Reads the fields. `None` if they cannot be those of an extent.
     pub fn parse(bytes: &[u8], release: &'static JemallocRelease) -> Option<Extent> {
         let fields = &release.extent;
-        let (at, size) = (word(bytes, fields.at)?, word(bytes, fields.bytes)? & !(PAGE - 1));
+        let (at, size) = (word(bytes, fields.at)?, word(bytes, fields.bytes)? & !(release.page - 1));
         let extent = Extent { bits: word(bytes, 0)?, at, bytes: size, release };
         let end = extent.from().checked_add(extent.bytes)?;
         (extent.bytes > 0 && end < 1 << 57 && extent.state_number() <= 5).then_some(extent)
@@ -49,9 +45,9 @@ impl Extent {
         let fields = &release.extent;
         let state = u64::from(entry.state.unwrap_or(0)) << fields.state;
         let bits = arena & 0xfff | u64::from(entry.slab) << 12 | state | u64::from(entry.class) << fields.class;
-        let extent = Extent { at: entry.page * PAGE, bytes, bits, release };
+        let extent = Extent { at: entry.page.checked_mul(release.page)?, bytes, bits, release };
         let large = extent.state() == ExtentUse::Active && !entry.slab;
-        (large && release.classes.is_large(entry.class, bytes)).then_some(extent)
+        (large && release.is_large(entry.class, bytes)).then_some(extent)
     }
 
     fn classes(&self) -> &'static Classes {
@@ -60,7 +56,7 @@ impl Extent {
 
     /// The address of its first page.
     pub fn from(&self) -> u64 {
-        self.at & !(PAGE - 1)
+        self.at & !(self.release.page - 1)
     }
 
     /// The address of the first page behind it.
@@ -105,7 +101,7 @@ impl Extent {
 
     /// The number of free regions of a slab.
     pub fn free(&self) -> u64 {
-        self.bits >> self.release.extent.free & 0x3ff
+        self.bits >> self.release.extent.free & (2 * self.release.most_regions() - 1)
     }
 
     /// The bytes of each region of a slab.
@@ -118,7 +114,7 @@ impl Extent {
         match (self.slab(), self.class() < self.classes().small) {
             (true, _) => self.classes().fit(self.class(), self.bytes),
             (false, true) => true,
-            (false, false) => self.classes().is_large(self.class(), self.bytes),
+            (false, false) => self.release.is_large(self.class(), self.bytes),
         }
     }
 
@@ -136,25 +132,24 @@ impl Extent {
 
     /// Whether this large extent must have one page more than its block.
     pub fn is_padded(&self) -> bool {
-        !self.at.is_multiple_of(PAGE) || self.class() >= self.classes().small && self.bytes > self.block()
+        !self.at.is_multiple_of(self.release.page) || self.class() >= self.classes().small && self.bytes > self.block()
     }
 
-    /// The number of regions of a slab; at most 512.
+    /// How many regions a slab has.
     pub fn regions(&self) -> u64 {
         self.bytes.checked_div(self.block()).unwrap_or(0)
     }
 
-    /// The bitmap of a slab. `None` if it does not agree with the count of free regions.
-    pub fn bitmap(&self, bytes: &[u8]) -> Option<Bitmap> {
-        let mut bitmap = Bitmap::default();
-        let words = (self.regions() as usize).div_ceil(64);
-        for (at, bits) in bitmap.iter_mut().enumerate().take(words) {
-            *bits = word(bytes, self.release.extent.bitmap + 8 * at)?;
-        }
+    /// The bitmap of a slab, if it agrees with the count of free regions: a bit for each region, set if it is free.
+    pub fn bitmap(&self, bytes: &[u8]) -> Option<Vec<u64>> {
+        let regions = self.regions();
+        (regions <= self.release.most_regions()).then_some(())?;
+        let words = 0..regions.div_ceil(64) as usize;
+        let bitmap = words.map(|at| word(bytes, self.release.extent.bitmap + 8 * at)).collect::<Option<Vec<u64>>>()?;
         let free = bitmap.iter().map(|bits| u64::from(bits.count_ones())).sum::<u64>();
-        let beyond = self.regions() % 64;
-        let whole = beyond == 0 || bitmap.get(words - 1).is_some_and(|last| last >> beyond == 0);
-        (words <= bitmap.len() && whole && free == self.free()).then_some(bitmap)
+        let beyond = regions % 64;
+        let whole = beyond == 0 || bitmap.last().is_some_and(|last| last >> beyond == 0);
+        (whole && free == self.free()).then_some(bitmap)
     }
 }
 

@@ -1,17 +1,19 @@
 //! Reads all extents of a heap from its tree: each extent once, in the order of the addresses, with the bitmaps of slabs.
 
-use super::extent::{Bitmap, Extent, ExtentUse};
+use super::extent::{Extent, ExtentUse};
 use super::release::JemallocRelease;
-use super::rtree::{BYTES, LeafEntry, Tree};
-use crate::{Memory, PAGE, Window};
+use super::rtree::{LeafEntry, Tree};
+use crate::{Memory, Window};
 
 /// The extents of one tree.
 #[derive(Debug, Default)]
 pub struct Extents {
     /// The extents in the order of their addresses, without overlap. An active slab has the index of its bitmap.
     pub all: Vec<(Extent, Option<u32>)>,
-    /// The bitmaps.
-    pub bitmaps: Vec<Bitmap>,
+    /// The words of all bitmaps.
+    bitmaps: Vec<u64>,
+    /// The bytes of jemalloc's page.
+    page: u64,
     /// The addresses of the tree's nodes and of all `edata_t`.
     pub structures: Vec<u64>,
     /// Whether large extents have a page more than their block (`cache_oblivious:true`).
@@ -47,10 +49,10 @@ impl Extents {
             }
             same
         });
-        let mut extents = Extents { structures, breaks, ..Extents::default() };
+        let mut extents = Extents { structures, breaks, page: release.page, ..Extents::default() };
         let mut window = Window::new(memory);
         for (first, last) in &spans {
-            match window.bytes(first.edata, BYTES) {
+            match window.bytes(first.edata, release.extent_bytes()) {
                 Some(bytes) => extents.take(first, *last, bytes, release),
                 None => extents.broken(0),
             }
@@ -61,8 +63,8 @@ impl Extents {
     }
 
     fn take(&mut self, entry: &LeafEntry, last: u64, bytes: &[u8], release: &'static JemallocRelease) {
-        let pages = (last - entry.page + 1) * PAGE;
-        let spans = |extent: &Extent| extent.from() == entry.page * PAGE && extent.bytes == pages;
+        let pages = (last - entry.page + 1) * release.page;
+        let spans = |extent: &Extent| extent.from() == entry.page * release.page && extent.bytes == pages;
         let Some(extent) = Extent::parse(bytes, release).filter(spans) else {
             return self.guess(entry, pages, bytes, release);
         };
@@ -78,14 +80,17 @@ impl Extents {
         if active
             && (extent.class() >= release.classes.count
                 || slab && bitmap.is_none()
-                || !slab && extent.usable(PAGE) > extent.bytes)
+                || !slab && extent.usable(release.page) > extent.bytes)
         {
             return self.broken(extent.bytes);
         }
         self.misfits += u64::from(active && !extent.fits_its_class());
         self.padded |= active && !slab && extent.is_padded();
-        self.bitmaps.extend(bitmap);
-        self.all.push((extent, bitmap.map(|_| self.bitmaps.len() as u32 - 1)));
+        let place = bitmap.map(|words| {
+            self.bitmaps.extend(words);
+            (self.bitmaps.len() - extent.regions().div_ceil(64) as usize) as u32
+        });
+        self.all.push((extent, place));
     }
 
     /// Handles an extent that differs from its entry in the tree: the process runs, and has reused the `edata_t` for another extent. The
@@ -143,9 +148,14 @@ impl Extents {
         self.skipped += bytes;
     }
 
+    /// The words of a slab's bitmap that begins at a place.
+    pub fn bitmap(&self, extent: &Extent, place: u32) -> &[u64] {
+        &self.bitmaps[place as usize..][..extent.regions().div_ceil(64) as usize]
+    }
+
     /// The usable bytes of a large block, without the page of padding if there is one.
     pub fn usable(&self, extent: &Extent) -> u64 {
-        extent.usable(if self.padded { PAGE } else { 0 })
+        extent.usable(if self.padded { self.page } else { 0 })
     }
 
     /// The extent with this address.

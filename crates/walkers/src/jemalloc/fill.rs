@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::caches::Caches;
-use super::extent::{Bitmap, Extent, ExtentUse};
+use super::extent::{Extent, ExtentUse};
 use super::extents::Extents;
 use super::metadata;
 use crate::{BlockKind, HeapArena, Memory, PageState, Walk};
@@ -53,8 +53,8 @@ pub fn fill(
                     totals.active += extent.bytes;
                 }
                 let before = walk.live;
-                match bitmap.and_then(|at| extents.bitmaps.get(at as usize)) {
-                    Some(bitmap) => slab(extent, bitmap, caches, walk),
+                match *bitmap {
+                    Some(place) => slab(extent, extents.bitmap(extent, place), caches, walk),
                     None => large(extent, extents.usable(extent), caches, walk),
                 }
                 totals.live.push((extent.from(), walk.live - before));
@@ -128,13 +128,13 @@ fn swapped(memory: &dyn Memory, from: u64, to: u64) -> u64 {
 }
 
 /// Adds the blocks of a slab: the regions whose bit is not set.
-fn slab(extent: &Extent, free: &Bitmap, caches: &Caches, walk: &mut Walk) {
+fn slab(extent: &Extent, free: &[u64], caches: &Caches, walk: &mut Walk) {
     let size = extent.block();
-    let mut taken = [0; 8];
-    for (at, bits) in taken.iter_mut().enumerate() {
-        let left = extent.regions().saturating_sub(64 * at as u64).min(64);
-        *bits = !free[at] & ((1_u128 << left) - 1) as u64;
-    }
+    let taken = (0..).zip(free).map(|(at, free)| {
+        let left = extent.regions().saturating_sub(64 * at).min(64);
+        !free & ((1_u128 << left) - 1) as u64
+    });
+    let mut taken: Vec<u64> = taken.collect();
     let first = caches.blocks.partition_point(|at| *at < extent.at);
     for at in caches.blocks[first..].iter().take_while(|at| **at < extent.to()) {
         let region = (at - extent.at) / size;

@@ -15,8 +15,8 @@ use std::ops::Range;
 
 use super::release::{JemallocArenaFields, JemallocRelease};
 use super::rtree::Tree;
+use crate::Memory;
 use crate::globals::{each_piece, each_word};
-use crate::{Memory, PAGE};
 
 const ALIGNED: u64 = 2 << 20;
 
@@ -51,7 +51,7 @@ pub fn blocks(memory: &dyn Memory, tree: &Tree, structures: &[u64]) -> Vec<Range
     let mut blocks: BTreeMap<u64, u64> = BTreeMap::new();
     while let Some(start) = starts.pop_first() {
         let inside = blocks.range(..=start).next_back().is_some_and(|(_, end)| start < *end);
-        if let Some((block, next)) = block(memory, start).filter(|_| !inside) {
+        if let Some((block, next)) = block(memory, start, tree.shape.page).filter(|_| !inside) {
             blocks.insert(block.start, block.end);
             // A block can be longer than 2 MiB, and then begin before the multiple where a known structure is.
             starts.insert(next);
@@ -61,11 +61,11 @@ pub fn blocks(memory: &dyn Memory, tree: &Tree, structures: &[u64]) -> Vec<Range
 }
 
 /// The block that begins at an address, and the address of the next block in the list.
-fn block(memory: &dyn Memory, start: u64) -> Option<(Range<u64>, u64)> {
+fn block(memory: &dyn Memory, start: u64, page: u64) -> Option<(Range<u64>, u64)> {
     let (size, next, unused) = (memory.word(start)?, memory.word(start + 8)?, memory.word(start + 24)?);
     let end = start.checked_add(size)?;
     let ends_in_memory = memory.mapping(end.checked_sub(1)?).is_some_and(|mapping| mapping.is_heap_like());
-    let fits = size >= PAGE && size % PAGE == 0 && next % ALIGNED == 0 && start < unused && unused <= end;
+    let fits = size >= page && size % page == 0 && next % ALIGNED == 0 && start < unused && unused <= end;
     (fits && ends_in_memory).then_some((start..end, next))
 }
 
@@ -98,7 +98,7 @@ fn by_base(
             // `extent_hooks`
             memory.mapping(memory.word(base + 8)?).filter(|mapping| mapping.inode != 0)?;
             let array = slot.checked_sub(8 * number).filter(|_| number < 4096)?;
-            let active = memory.word(at.checked_add(active_at)?)?.checked_mul(PAGE)?;
+            let active = memory.word(at.checked_add(active_at)?)?.checked_mul(tree.shape.page)?;
             let threads = Some(memory.word(at)? & 0xffff_ffff);
             let (mark, pages) = (at.checked_add(base_at)?, at.checked_add(active_at)?);
             Some((array, JemallocArena { number: number as u32, at: Some(at), mark, pages, threads, active }))
@@ -168,6 +168,6 @@ fn arena(memory: &dyn Memory, tree: &Tree, block: &Range<u64>, emap: u64) -> Opt
         mark: at,
         pages: at.checked_add(8)?,
         threads: None,
-        active: pages.checked_mul(PAGE)?,
+        active: pages.checked_mul(tree.shape.page)?,
     })
 }

@@ -102,7 +102,7 @@ fn choose(memory: &dyn Memory, tree: &Tree) -> Result<(&'static JemallocRelease,
 /// contradicts its class: in a busy process some extents change meanwhile.
 fn best_fit(memory: &dyn Memory, tree: &Tree) -> Result<(&'static JemallocRelease, Extents), String> {
     let mut best: Option<(u64, &JemallocRelease, Extents)> = None;
-    for release in release::ALL {
+    for release in release::ALL.iter().filter(|release| release.page == tree.shape.page) {
         let extents = Extents::read(memory, tree, release)
             .ok_or_else(|| unknown("found a tree whose leaves lie in one another".into()))?;
         let bad = extents.misfits + extents.disagree + extents.breaks;

@@ -1,14 +1,17 @@
-//! The layouts of jemalloc's structures, one row for each, on 64-bit processors with pages of 4 KiB.
+//! Where jemalloc's structures have their fields, by release, on 64-bit processors. In: nothing. Out: a row for each layout.
 //!
-//! Sources, in `include/jemalloc/internal`: `edata.h`, `rtree.h`, `cache_bin.h` and `sc.h` of 5.3.0 and 5.3.1; `extent_structs.h`,
-//! `rtree.h`, `cache_bin.h`, `tcache_structs.h`, `arena_structs_b.h` and `sc.h` of 5.2.1. The size classes depend on `--with-lg-quantum`:
-//! Redis builds its own jemalloc with 3.
+//! From `include/jemalloc/internal`: `edata.h`, `rtree.h`, `cache_bin.h` and `sc.h` of 5.3.0 and 5.3.1; `extent_structs.h`, `rtree.h`,
+//! `cache_bin.h`, `tcache_structs.h`, `arena_structs_b.h` and `sc.h` of 5.2.1. The size classes depend on `--with-lg-quantum`: Redis builds
+//! its own jemalloc with 3. The bits of counts and the bitmaps depend on `--with-lg-page`: Debian builds for arm64 with 16, so that one
+//! library runs with every page of a kernel.
 
 /// Releases that have the same structures, built with the same size classes.
 #[derive(Debug, PartialEq, Eq)]
 pub struct JemallocRelease {
     /// The name of these releases in reports.
     pub name: &'static str,
+    /// The bytes of jemalloc's page. The kernel's may be smaller.
+    pub page: u64,
     /// The fields of an extent.
     pub extent: ExtentFields,
     /// The fields of an entry of the tree.
@@ -21,8 +24,7 @@ pub struct JemallocRelease {
     pub arena: JemallocArenaFields,
 }
 
-/// The fields of `edata_t`, called `extent_t` before 5.3: 128 bytes. Bits 0 to 11 of the first word are the arena's number, bit 12 is set
-/// for a slab.
+/// The fields of `edata_t`, or `extent_t` before 5.3: 128 bytes where a page has 4 KiB. The first word has bits: 0 to 11 are the arena, 12 is set for a slab.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ExtentFields {
     /// The lowest bit of the state in the first word.
@@ -31,13 +33,13 @@ pub struct ExtentFields {
     pub state_bits: u32,
     /// The lowest bit of the size class in the first word. It has eight bits.
     pub class: u32,
-    /// The lowest bit of the count of free regions in the first word. It has ten bits.
+    /// In the first word: free regions, of ten bits where a page has 4 KiB.
     pub free: u32,
     /// The bit in the first word that is set if the allocator of huge pages made the extent.
     pub huge: Option<u32>,
     /// `e_addr`: the address of the first byte. For a large block it can be moved within the first page (`cache_oblivious`).
     pub at: usize,
-    /// `e_size_esn`: the bytes, in whole pages. The low 12 bits are another number.
+    /// `e_size_esn`: bytes in whole pages; the bits below are a number.
     pub bytes: usize,
     /// `e_slab_data.bitmap`: a bit for each region of a slab, set if it is free.
     pub bitmap: usize,
@@ -94,13 +96,16 @@ pub enum JemallocArenaFields {
 pub const KNOWN: &str = "5.2.1, 5.3.0 and 5.3.1";
 
 /// All layouts, the likeliest first.
-pub const ALL: &[JemallocRelease] = &[V5_3, V5_3_QUANTUM_8, V5_2, V5_2_QUANTUM_8];
+pub const ALL: &[JemallocRelease] = &[V5_3, V5_3_QUANTUM_8, V5_2, V5_2_QUANTUM_8, V5_3_PAGE_64];
 
 const QUANTUM_16: Classes = Classes { count: 232, small: 36, quantum: 4 };
+/// Small blocks are those of less than four pages.
+const QUANTUM_16_PAGE_64: Classes = Classes { small: 52, ..QUANTUM_16 };
 const QUANTUM_8: Classes = Classes { count: 235, small: 39, quantum: 3 };
 
 const V5_3: JemallocRelease = JemallocRelease {
     name: "5.3",
+    page: 4 << 10,
     extent: ExtentFields {
         state: 17,
         state_bits: 3,
@@ -122,6 +127,7 @@ const V5_3_QUANTUM_8: JemallocRelease =
 
 const V5_2: JemallocRelease = JemallocRelease {
     name: "5.2",
+    page: 4 << 10,
     extent: ExtentFields { state: 16, state_bits: 2, class: 18, free: 26, huge: None, ..V5_3.extent },
     leaf: Leaf { state: None, class: 0, slab: 32 },
     classes: QUANTUM_16,
@@ -135,6 +141,29 @@ const V5_2_QUANTUM_8: JemallocRelease = JemallocRelease {
     arena: JemallocArenaFields::Base { active: 10344, base: 29504 },
     ..V5_2
 };
+
+const V5_3_PAGE_64: JemallocRelease =
+    JemallocRelease { name: "5.3, with pages of 64 KiB", page: 64 << 10, classes: QUANTUM_16_PAGE_64, ..V5_3 };
+
+impl JemallocRelease {
+    /// The most regions of a slab: a page of the smallest blocks, which have 8 bytes.
+    pub fn most_regions(&self) -> u64 {
+        self.page / 8
+    }
+
+    /// The bytes of an extent's structure, up to the end of its bitmap.
+    pub fn extent_bytes(&self) -> usize {
+        self.extent.bitmap + self.most_regions() as usize / 8
+    }
+
+    /// Whether a large block of a class has so many bytes, with the page by which it can be moved.
+    pub fn is_large(&self, class: u8, bytes: u64) -> bool {
+        let classes = &self.classes;
+        class >= classes.small
+            && class < classes.count
+            && (classes.bytes(class - 1) + 1..=classes.bytes(class) + self.page).contains(&bytes)
+    }
+}
 
 impl Classes {
     /// The block size of a class; 0 if there is no such class.
@@ -158,14 +187,6 @@ impl Classes {
         let block = self.bytes(class);
         class < self.small && block > 0 && bytes.is_multiple_of(block)
     }
-
-    /// Whether the extent of a large block of this class can have this many bytes. It may have one page more, by which the block can be
-    /// moved.
-    pub fn is_large(&self, class: u8, bytes: u64) -> bool {
-        class >= self.small
-            && class < self.count
-            && (self.bytes(class - 1) + 1..=self.bytes(class) + crate::PAGE).contains(&bytes)
-    }
 }
 
 #[cfg(test)]
@@ -183,5 +204,12 @@ mod tests {
             bytes(&QUANTUM_8, &[0, 1, 3, 4, 7, 8, 38, 39, 234, 235]),
             [8, 16, 32, 40, 64, 80, 14 << 10, 16 << 10, 7 << 60, 0]
         );
+        assert_eq!(bytes(&QUANTUM_16_PAGE_64, &[35, 36, 51, 52]), [14 << 10, 16 << 10, 224 << 10, 256 << 10]);
+    }
+
+    #[test]
+    fn a_bitmap_has_a_bit_for_each_region() {
+        assert_eq!((V5_3.most_regions(), V5_3.extent_bytes()), (512, 128));
+        assert_eq!((V5_3_PAGE_64.most_regions(), V5_3_PAGE_64.extent_bytes()), (8192, 64 + 8 * 128));
     }
 }

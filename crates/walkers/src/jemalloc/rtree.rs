@@ -1,35 +1,45 @@
-//! Finds the tree by which jemalloc looks up the extent of an address (`rtree_t`), verifies it, and reads its entries.
+//! The tree by which jemalloc finds the extent of an address (`rtree_t`). In: a memory. Out: each tree that proves itself, and its
+//! entries.
 //!
-//! The key is the page number of the address. The root is a global array without a symbol of its own. But entry `j` of the leaf at the
-//! root's slot `i` leads to an extent, and its address consists of `i` and `j`. So `i` can be computed from the leaf, and the address of
-//! the slot that points to the leaf gives the begin of the root.
+//! The key is the number of the page. The root is a global array, and nothing names it. But the entry `j` of the leaf at the root's
+//! slot `i` has an extent whose address says `i` and `j`. So each word of the global variables that points to such a leaf tells
+//! where the root begins, without a symbol.
 //!
-//! There are two shapes (`include/jemalloc/internal/rtree.h`), depending on the number of address bits that `configure` found:
+//! The shapes (`include/jemalloc/internal/rtree.h`), by the address bits that `configure` found and by jemalloc's page:
 //!
-//! - 48 bits: the root takes 18 bits of the key, the leaf 18. An entry is one word.
-//! - 57 bits: three levels take 15 bits each. An entry has two words: the address of the extent, and the other fields.
+//! - 48 bits: half of the key in the root, half in the leaf: 18 bits each, or 16 where a page has 64 KiB. An entry is a word.
+//! - 57 bits: 15, 15, 15. An entry has two words: the address of the extent, and all else.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 
 use super::release::{ALL, Leaf};
 use crate::globals::{each_piece, each_word, globals};
-use crate::{Mapping, Memory, PAGE};
+use crate::{Mapping, Memory, PAGE, Processor};
 
 /// How many bits of the key each level takes, and the bytes of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// The number of address bits that the tree was built for.
     pub address_bits: u32,
+    /// The bytes of jemalloc's page.
+    pub page: u64,
     level_bits: u32,
     levels: u32,
     entry: u64,
 }
 
-const SHAPES: [Shape; 2] = [
-    Shape { address_bits: 48, level_bits: 18, levels: 2, entry: 8 },
-    Shape { address_bits: 57, level_bits: 15, levels: 3, entry: 16 },
-];
+const TWO_LEVELS: Shape = Shape { address_bits: 48, page: 4 << 10, level_bits: 18, levels: 2, entry: 8 };
+const THREE_LEVELS: Shape = Shape { address_bits: 57, page: 4 << 10, level_bits: 15, levels: 3, entry: 16 };
+const LARGE_PAGES: Shape = Shape { address_bits: 48, page: 64 << 10, level_bits: 16, levels: 2, entry: 8 };
+
+/// The shapes that jemalloc can have on a processor. Only on x86-64 does `configure` ask it for its address bits.
+fn shapes(processor: Processor) -> [Shape; 2] {
+    match processor {
+        Processor::X86_64 => [TWO_LEVELS, THREE_LEVELS],
+        Processor::Aarch64 => [LARGE_PAGES, TWO_LEVELS],
+    }
+}
 
 /// The maximum number of slots of the root that are tried.
 const PROOF: u64 = 64;
@@ -48,16 +58,13 @@ pub struct Tree {
     pub globals: Range<u64>,
 }
 
-/// The bytes of an `edata_t`.
-pub const BYTES: usize = 128;
-
-/// An `edata_t` begins at a multiple of this.
+/// An extent's structure begins at a multiple of this.
 const ALIGNED: u64 = 64;
 
 /// An entry of a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeafEntry {
-    /// The number of the page: its address / 4096.
+    /// The number of the page: its address divided by the bytes of jemalloc's page.
     pub page: u64,
     /// The address of the `edata_t`.
     pub edata: u64,
@@ -78,13 +85,14 @@ impl Shape {
         let word = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
         let first = word(0)?;
         let (edata, rest, class, slab) = match self.entry {
-            8 => ((first << 16) as i64 >> 16, first, first >> 48, first & 1),
+            // No address of a program has bits above.
+            8 => (first & ((1 << 48) - 1), first, first >> 48, first & 1),
             _ => {
                 let second = word(8)?;
-                (first as i64, second, second >> leaf.class, second >> leaf.slab & 1)
+                (first, second, second >> leaf.class, second >> leaf.slab & 1)
             }
         };
-        let edata = edata as u64 & !(ALIGNED - 1);
+        let edata = edata & !(ALIGNED - 1);
         let state = leaf.state.map(|shift| (rest >> shift & 7) as u8);
         (edata != 0).then_some(LeafEntry { page, edata, state, class: class as u8, slab: slab == 1 })
     }
@@ -103,8 +111,8 @@ impl Shape {
 
 /// All trees in the process. There is usually one. A program with a jemalloc of its own can have a second.
 pub fn find(memory: &dyn Memory) -> Vec<Tree> {
-    let mut found: Vec<Tree> = Vec::new();
-    for (range, shape) in globals(memory).iter().flat_map(|range| SHAPES.map(|shape| (range, shape))) {
+    let (mut found, processor): (Vec<Tree>, _) = (Vec::new(), memory.machine().processor);
+    for (range, shape) in globals(memory).iter().flat_map(|range| shapes(processor).map(|shape| (range, shape))) {
         let Some(last) = range.end.checked_sub(8 * shape.slots()).filter(|last| *last >= range.start) else { continue };
         let mut refused = HashSet::new();
         each_word(memory, range, |slot, child| {
@@ -158,10 +166,10 @@ fn proven(memory: &dyn Memory, shape: &Shape, child: u64) -> Option<u64> {
     let (_, page) = first(memory, leaf, shape.slots() * shape.entry, shape.entry as usize, |at, bytes| {
         let page = page_of(memory, shape, at, index, shape.decode(bytes, 0, &ALL[0].leaf)?);
         left -= 1;
-        let is_new = page.is_some_and(|page| !is_heap(memory, page.saturating_mul(PAGE)));
+        let is_new = page.is_some_and(|page| !is_heap(memory, page.saturating_mul(shape.page)));
         (!is_new || left == 0).then_some(page)
     })?;
-    let page = page.filter(|page| is_heap(memory, page.saturating_mul(PAGE)))?;
+    let page = page.filter(|page| is_heap(memory, page.saturating_mul(shape.page)))?;
     Some(page >> (shape.level_bits * (shape.levels - 1))).filter(|slot| *slot < shape.slots())
 }
 
@@ -172,8 +180,8 @@ fn page_of(memory: &dyn Memory, shape: &Shape, at: u64, index: Option<u64>, entr
     }
     // `e_addr` is the second word of an `edata_t`. The entry may be for the first or the last page of a large extent, or for any page of a
     // slab. A slab across the end of a leaf begins in the leaf before.
-    let page = memory.word(entry.edata + 8)? / PAGE;
-    let last = page + (memory.word(entry.edata + 16)? / PAGE).checked_sub(1)?;
+    let page = memory.word(entry.edata + 8)? / shape.page;
+    let last = page + (memory.word(entry.edata + 16)? / shape.page).checked_sub(1)?;
     let agrees = |page: u64| {
         page % shape.slots() == at && index.is_none_or(|index| page / shape.slots() % shape.slots() == index)
     };

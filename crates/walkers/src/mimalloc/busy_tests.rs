@@ -6,7 +6,7 @@ use super::page::SLICE;
 use super::tests::{ARENA, LIVE, META, ROOT, chain, enter, heap, heap_of, list};
 use super::{WALKER, older, release, segments_tests};
 use crate::fake::FakeMemory;
-use crate::{Mapping, Memory, PageStates, Part, ThreadId, Walk, best_of};
+use crate::{Machine, Mapping, Memory, PageStates, Part, ThreadId, Walk, best_of};
 
 /// The walk of a copy.
 fn by_copy(memory: &dyn Memory) -> Walk {
@@ -77,6 +77,10 @@ impl Moving {
 }
 
 impl Memory for Moving {
+    fn machine(&self) -> Machine {
+        self.memories[0].machine()
+    }
+
     fn mappings(&self) -> &[Mapping] {
         self.memories[0].mappings()
     }

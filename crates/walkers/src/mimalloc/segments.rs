@@ -15,6 +15,9 @@ use crate::Memory;
 /// The segments of all releases begin at multiples of this.
 const ALIGNED: u64 = 32 << 20;
 
+/// No address is so large, on any processor.
+const MOST_ADDRESS: u64 = 1 << 48;
+
 /// The most heaps that are read from the lists.
 const MOST: usize = 1 << 16;
 
@@ -96,7 +99,7 @@ impl MimallocSegment {
         let used = word(&bytes, fields.used)?;
         let place = at.is_multiple_of(fields.most * SLICE);
         let fits = place && own > 0 && own < entries && entries <= fields.most && entries <= slices && kind <= 1;
-        if !fits || at.checked_add(slices.checked_mul(SLICE)?)? >= 1 << 47 || kind == 0 && slices != entries {
+        if !fits || at.checked_add(slices.checked_mul(SLICE)?)? >= MOST_ADDRESS || kind == 0 && slices != entries {
             return None;
         }
         let mut bytes_of_slices = vec![0; release.page.bytes * entries as usize];

@@ -9,7 +9,7 @@ use super::page::SLICE;
 use super::release::{ALL, BlockStart, MimallocRelease};
 use crate::damage::{damage, walk_damaged};
 use crate::fake::FakeMemory;
-use crate::{Mapping, Memory, PAGE, PageStates, Part, ThreadId, Walk};
+use crate::{Machine, Mapping, Memory, PAGE, PageStates, Part, ThreadId, Walk};
 
 const GLOBALS: u64 = 0x5000_0000_0000;
 pub(super) const ROOT: u64 = 0x7000_0000_0000;
@@ -211,6 +211,10 @@ struct Changing {
 }
 
 impl Memory for Changing {
+    fn machine(&self) -> Machine {
+        self.before.machine()
+    }
+
     fn mappings(&self) -> &[Mapping] {
         self.before.mappings()
     }

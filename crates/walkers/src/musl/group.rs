@@ -7,6 +7,9 @@ use super::context::Context;
 use super::release::{AREA, CLASSES, LARGE, MuslRelease, UNIT};
 use crate::{Memory, Piece};
 
+/// No address is so large, on any processor.
+const MOST: u64 = 1 << 48;
+
 /// A group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MuslGroup {
@@ -39,7 +42,7 @@ impl MuslGroup {
         }
         let (available, freed) = (masks as u32, (masks >> 32) as u32);
         let (last, class, pages) = (bits & 31, (bits >> 6 & 63) as u8, bits >> 12);
-        let mapped = pages.checked_mul(AREA).filter(|bytes| *bytes < 1 << 47);
+        let mapped = pages.checked_mul(AREA).filter(|bytes| *bytes < MOST);
         // The class of large blocks has no size in units, and a group of this class has one slot.
         let units = CLASSES.get(usize::from(class)).copied().or((class == LARGE && last == 0).then_some(0));
         let stride = match (mapped, units) {
@@ -62,7 +65,7 @@ impl MuslGroup {
             Some(0) => from.is_multiple_of(UNIT),
             Some(bytes) => from.is_multiple_of(AREA) && group.freeable && UNIT + group.count * stride <= bytes,
         };
-        let is_one = fits && stride > 0 && available & freed == 0 && group.free & !group.all() == 0 && from < 1 << 47;
+        let is_one = fits && stride > 0 && available & freed == 0 && group.free & !group.all() == 0 && from < MOST;
         Some(if is_one { Ok(group) } else { Err(()) })
     }
 

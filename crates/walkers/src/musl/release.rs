@@ -1,5 +1,5 @@
-//! The layouts of musl's mallocng, one row for each: distances in bytes from the start of each structure, on 64-bit x86. From
-//! `src/malloc/mallocng/meta.h` and `malloc.c`.
+//! Where musl's mallocng has its fields, on 64-bit processors: bytes from the start of each structure. From `src/malloc/mallocng/meta.h` and
+//! `malloc.c`. In: nothing. Out: a row for each layout.
 
 /// Releases that have the same structures.
 #[derive(Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use super::WALKER;
 use super::release::{ALL, AREA, CLASSES, UNIT};
 use crate::damage::{damage, walk_damaged};
 use crate::fake::FakeMemory;
-use crate::{Mapping, Memory, PAGE, PageStates, Part, ThreadId, Walk};
+use crate::{Machine, Mapping, Memory, PAGE, PageStates, Part, ThreadId, Walk};
 
 const GLOBALS: u64 = 0x5000_0000_0000;
 const CONTEXT: u64 = GLOBALS + 0x1080;
@@ -290,6 +290,10 @@ impl Running {
 }
 
 impl Memory for Running {
+    fn machine(&self) -> Machine {
+        self.heap.machine()
+    }
+
     fn mappings(&self) -> &[Mapping] {
         &self.heap.mappings
     }

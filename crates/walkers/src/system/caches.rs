@@ -1,5 +1,6 @@
-//! Finds the thread caches from the threads' pointers: the blocks that contain the caches, and the blocks in their lists. In all threads,
-//! the variable that points to the cache is at the same distance below the thread pointer. The distance that most threads agree on is used.
+//! The thread caches. In: the threads' pointers. Out: the blocks that the caches are in, and the blocks in their lists.
+//! In all threads, the variable that points to the cache is at the same distance from the thread pointer: below it on x86-64, above it on
+//! aarch64. The distance that most threads agree on is used.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +9,8 @@ use super::marks::Marks;
 use super::release::{Cache, Release};
 use crate::{Memory, Window};
 
-/// The numbers of bytes below the thread pointer that are searched for the variable, from the smallest on. The program's own thread-local
-/// variables lie between the two.
+/// How far from the thread pointer the variable is looked for: first near, then further away. A program's own
+/// thread-local variables lie between them.
 const REACH: [u64; 4] = [4 << 10, 64 << 10, 1 << 20, 16 << 20];
 /// The number of threads that are examined to find the distance.
 const VOTERS: usize = 32;
@@ -45,7 +46,7 @@ pub(super) fn find(memory: &dyn Memory, release: &Release, is_own: &dyn Fn(u64) 
         return caches;
     };
     for pointer in pointers {
-        let Some(at) = pointer.checked_sub(distance).and_then(|slot| window.word(slot)).filter(|&at| at != 0) else {
+        let Some(at) = window.word(pointer.wrapping_add(distance)).filter(|&at| at != 0) else {
             continue;
         };
         caches.wanted += u64::from(!release.cache.at_first_free);
@@ -64,6 +65,7 @@ pub(super) fn find(memory: &dyn Memory, release: &Release, is_own: &dyn Fn(u64) 
     caches
 }
 
+/// What is added to a thread pointer.
 fn distance(
     memory: &dyn Memory,
     window: &mut Window,
@@ -75,8 +77,9 @@ fn distance(
     let mut votes = BTreeMap::new();
     let mut words = Window::new(memory);
     for &pointer in pointers.iter().take(VOTERS) {
-        let from = memory.mapping(pointer)?.from.max(pointer.saturating_sub(reach));
-        let resident = memory.pages().within(from, pointer).filter(|run| run.state.is_resident());
+        let (mapping, reached) = (memory.mapping(pointer)?, memory.machine().processor.variables(pointer, reach));
+        let (from, to) = (reached.start.max(mapping.from), reached.end.min(mapping.to));
+        let resident = memory.pages().within(from, to).filter(|run| run.state.is_resident());
         for slot in resident.flat_map(|run| (run.from.next_multiple_of(8)..run.to).step_by(8)) {
             let Some(at) = words.word(slot) else { continue };
             if at % 16 == 0
@@ -84,12 +87,14 @@ fn distance(
                 && is_cache(window, at, cache)
                 && is_own(at)
             {
-                *votes.entry(pointer - slot).or_insert(0) += 1;
+                *votes.entry(slot.wrapping_sub(pointer)).or_insert(0) += 1;
             }
         }
     }
     // If distances have equal votes, the nearest is used: a more distant word may be an old copy on the stack.
-    votes.into_iter().rev().max_by_key(|&(_, votes)| votes).map(|(distance, _)| distance)
+    let best =
+        votes.into_iter().max_by_key(|&(distance, votes)| (votes, std::cmp::Reverse((distance as i64).unsigned_abs())));
+    best.map(|(distance, _)| distance)
 }
 
 /// Whether a pointer leads to a block of a cache's size, and the cache's lists begin with blocks of their sizes.

@@ -89,7 +89,7 @@ impl<'a> Chunks<'a> {
             caches: found.caches.own.cursor(),
             fast: found.fast.marks.cursor(),
             layout: Layout::of(memory),
-            trim: Trim::new(memory.pages(), found.params.trim_unit),
+            trim: Trim::new(memory, found.params.trim_unit),
             sums: Sums::default(),
         }
     }

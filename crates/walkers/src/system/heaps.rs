@@ -7,7 +7,7 @@
 use super::arenas::{Arena, end_now};
 use super::chunks::Extent;
 use super::structures::Structures;
-use crate::{Memory, PAGE};
+use crate::Memory;
 
 /// A heap, or another piece of an arena's memory, with the structures before its first block.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +28,7 @@ pub(super) fn of_thread(memory: &dyn Memory, arena: &Arena, index: u32, found: &
     for _ in 0..most {
         let [owner, before, size] = [0, 8, 16].map(|at| memory.word(from + at));
         let (owner, before, size) = (owner?, before?, size?);
-        if owner != arena.at || size > heap || size % PAGE != 0 {
+        if owner != arena.at || size > heap || size % memory.machine().page != 0 {
             return None;
         }
         let first = from + release.heap_header == arena.at;

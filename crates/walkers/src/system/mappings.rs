@@ -9,7 +9,7 @@ use super::chunks::{Extent, FENCE, size};
 use super::heaps::{Piece, ends_data_segment};
 use super::release::Release;
 use super::share::{Owner, Share};
-use crate::{Mapping, Memory, PAGE, Window};
+use crate::{Mapping, Memory, Window};
 
 /// What to search for. The search is complete when it agrees with the allocator's own counts.
 #[derive(Clone, Copy, Debug)]
@@ -53,14 +53,14 @@ pub(super) fn find(memory: &dyn Memory, wanted: Wanted, taken: &[(u64, u64)]) ->
 
 /// Collects all addresses where a block could begin, and chooses those that agree with the allocator's counts.
 fn chosen(memory: &dyn Memory, wanted: &Wanted, taken: &[(u64, u64)]) -> Found {
-    let mut small = Window::of_pages(memory);
+    let (mut small, page) = (Window::of_pages(memory), memory.machine().page);
     let mut all: Vec<Candidate> = Vec::new();
     for (mapping, end) in searched(memory) {
         for (from, to) in gaps(mapping.from, mapping.to, taken) {
             let (first, limit) = (all.len(), limit(to, end, taken));
             for run in memory.pages().within(from, to) {
-                for at in (run.from..run.to).step_by(PAGE as usize) {
-                    let bytes = mmapped(&mut small, at, limit, wanted.release, true);
+                for at in (run.from..run.to).step_by(page as usize) {
+                    let bytes = mmapped(&mut small, at, limit, wanted.release, page, true);
                     all.extend(bytes.map(|bytes| Candidate { at, bytes, anchored: false }));
                 }
             }
@@ -73,7 +73,7 @@ fn chosen(memory: &dyn Memory, wanted: &Wanted, taken: &[(u64, u64)]) -> Found {
 
 fn search(memory: &dyn Memory, wanted: Wanted, taken: &[(u64, u64)], each_page: bool) -> Found {
     let mut found = Found::default();
-    let mut small = Window::of_pages(memory);
+    let (mut small, page) = (Window::of_pages(memory), memory.machine().page);
     let mut large = Window::new(memory);
     let mut unclear = Vec::new();
     // The end of the last block or piece that was found.
@@ -81,10 +81,10 @@ fn search(memory: &dyn Memory, wanted: Wanted, taken: &[(u64, u64)], each_page: 
     for (mapping, end) in searched(memory) {
         for (from, to) in gaps(mapping.from, mapping.to, taken) {
             let limit = limit(to, end, taken);
-            let is_base = (from..to).contains(&wanted.base) && wanted.base < from + PAGE;
+            let is_base = (from..to).contains(&wanted.base) && wanted.base < from + page;
             let mut at = if is_base { wanted.base } else { from.max(done) };
             while at < to && !found.complete(&wanted) {
-                if let Some(bytes) = mmapped(&mut small, at, limit, wanted.release, each_page) {
+                if let Some(bytes) = mmapped(&mut small, at, limit, wanted.release, page, each_page) {
                     found.mmapped.push((at, bytes));
                     found.mmapped_bytes += bytes;
                     at += bytes;
@@ -101,7 +101,7 @@ fn search(memory: &dyn Memory, wanted: Wanted, taken: &[(u64, u64)], each_page: 
                     at = piece.blocks.to;
                     done = at;
                 } else if each_page {
-                    at = memory.pages().within((at + 1).next_multiple_of(PAGE), to).next().map_or(to, |run| run.from);
+                    at = memory.pages().within((at + 1).next_multiple_of(page), to).next().map_or(to, |run| run.from);
                 } else {
                     break;
                 }
@@ -141,9 +141,9 @@ const ALWAYS_OWN: u64 = 32 << 20;
 /// The bytes of blocks with their own pages that no longer exist. If the program has replaced them, the new blocks are in an arena. If
 /// another block of the same size is at the old address, the old block does not count.
 pub(super) fn gone(memory: &dyn Memory, mmapped_then: &[(u64, u64)], release: &Release) -> u64 {
-    let mut window = Window::of_pages(memory);
+    let (mut window, page) = (Window::of_pages(memory), memory.machine().page);
     let mut is_there = |at: u64, bytes: u64| {
-        [false, true].iter().any(|closely| mmapped(&mut window, at, at + bytes, release, *closely) == Some(bytes))
+        [false, true].iter().any(|closely| mmapped(&mut window, at, at + bytes, release, page, *closely) == Some(bytes))
     };
     let small = mmapped_then.iter().filter(|(_, bytes)| *bytes <= ALWAYS_OWN);
     small.filter(|(at, bytes)| !is_there(*at, *bytes)).map(|(_, bytes)| bytes).sum()
@@ -191,26 +191,26 @@ fn gaps(from: u64, to: u64, taken: &[(u64, u64)]) -> Vec<(u64, u64)> {
 /// The size in bytes of the block with its own pages that begins at `at`. An aligned block has its header further on, but a first header is
 /// still at `at`. The sizes in the two headers differ only if the block was resized since. With `closely` the second header is searched
 /// too.
-fn mmapped(window: &mut Window, at: u64, to: u64, release: &Release, closely: bool) -> Option<u64> {
+fn mmapped(window: &mut Window, at: u64, to: u64, release: &Release, page: u64, closely: bool) -> Option<u64> {
     if window.word(at)? != 0 {
         return None;
     }
     let header = window.word(at + 8)?;
     let bytes = (header & !7).checked_add(release.mmapped_short)?;
-    if header & 7 != 2 || bytes == 0 || bytes % PAGE != 0 {
+    if header & 7 != 2 || bytes == 0 || bytes % page != 0 {
         return None;
     }
-    let behind = closely.then(|| aligned(window, at, to, release)).flatten();
+    let behind = closely.then(|| aligned(window, at, to, release, page)).flatten();
     behind.or((bytes <= to - at).then_some(bytes))
 }
 
 /// The size in bytes of a block that was aligned to at least 64 bytes and at most a page. Its header says how far it is from the start of
 /// its pages. A block with a larger alignment that was later moved could be anywhere, and is not searched.
-fn aligned(window: &mut Window, at: u64, to: u64, release: &Release) -> Option<u64> {
-    (6..=12).map(|power| (1 << power) - 16).find_map(|before| {
+fn aligned(window: &mut Window, at: u64, to: u64, release: &Release, page: u64) -> Option<u64> {
+    (6..=page.ilog2()).map(|power| (1 << power) - 16).find_map(|before| {
         let header = window.word(at + before + 8)?;
         let bytes = (header & !7).checked_add(before)?;
-        let fits = header & 7 == 2 && bytes % PAGE == 0 && bytes > before && bytes <= to - at;
+        let fits = header & 7 == 2 && bytes % page == 0 && bytes > before && bytes <= to - at;
         (fits && release.mmapped_short == 0 && window.word(at + before)? == before).then_some(bytes)
     })
 }
@@ -250,7 +250,7 @@ fn piece(
             FENCE => {
                 fences += 1;
                 at += FENCE;
-                if fences >= 2 && at % PAGE == 0 {
+                if fences >= 2 && at % memory.machine().page == 0 {
                     return Some(Piece { from, blocks: Extent { to: at, end: at, top: None, ..whole } });
                 }
                 if fences > 3 {
@@ -266,6 +266,7 @@ fn piece(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::PAGE;
     use crate::fake::FakeMemory;
 
     const AT: u64 = 0x7f00_0000_0000;

@@ -1,5 +1,6 @@
-//! Walks glibc's malloc on x86-64, without symbols. The bins of the main arena prove that it is one (`arenas`), and the words around the
-//! parameters prove those (`params`). One table has the differences between releases (`release`).
+//! Walks glibc's malloc. In: the memory of a process. Out: its heap. No symbol is needed: the main arena
+//! proves itself by its bins (`arenas`), the parameters by the words around them (`params`). One table has the
+//! differences between releases (`release`).
 //!
 //! Live bytes are the sizes of blocks with their headers, as glibc's `mallinfo2` counts them.
 
@@ -43,7 +44,7 @@ use crate::{BlockKind, Forecast, Memory, PageState, Unknown, Walk, Walker};
 /// The walker.
 pub const WALKER: Walker = Walker {
     name: NAME,
-    about: "x86-64, 2.27 to 2.43; static programs too",
+    about: "2.27 to 2.43; static programs too",
     walk: |memory| read_all(memory).into_iter().map(|heap| heap.map(|heap| heap.walk)).collect(),
     by_copy: None,
 };
@@ -114,8 +115,8 @@ pub fn read_all(memory: &dyn Memory) -> Vec<Result<GlibcHeap, Unknown>> {
 fn known(memory: &dyn Memory, arenas: &Arenas) -> Result<(Structures, String), String> {
     let minor = version::minor(memory, arenas.data.0);
     let mut reason = match minor {
-        Some(minor) => format!("2.{minor}: layout unknown. Known are 2.27 to 2.43 on x86-64"),
-        None => "its release is not known, and its structures are of none from 2.27 to 2.43 on x86-64".to_string(),
+        Some(minor) => format!("2.{minor}: layout unknown. Known are 2.27 to 2.43"),
+        None => "its release is not known, and its structures are of none from 2.27 to 2.43".to_string(),
     };
     let mut best: Option<Structures> = None;
     for release in release::candidates(arenas.bins, minor) {

@@ -4,7 +4,7 @@
 use std::ops::RangeInclusive;
 
 use super::release::Release;
-use crate::{Memory, PAGE, Window};
+use crate::{Memory, Window};
 
 /// The size of a thread arena's heap, without huge pages.
 const HEAP: u64 = 64 << 20;
@@ -73,8 +73,9 @@ impl Params {
         let counts = window.bytes(at - release.n_mmaps, 16)?;
         let [now, _allowed, most, fixed] =
             [0, 4, 8, 12].map(|at| u32::from_le_bytes([counts[at], counts[at + 1], counts[at + 2], counts[at + 3]]));
+        let page = memory.machine().page;
         let fits =
-            bytes % PAGE == 0 && bytes <= most_bytes && now <= most && fixed <= 1 && (most == 0) == (most_bytes == 0);
+            bytes % page == 0 && bytes <= most_bytes && now <= most && fixed <= 1 && (most == 0) == (most_bytes == 0);
         let [transparent, explicit] = match release.huge_pages {
             true => [window.word(at - 56)?, window.word(at - 48)?],
             false => [0, 0],
@@ -84,7 +85,7 @@ impl Params {
         (fits && sizes_fit).then_some(Params {
             at,
             base,
-            trim_unit: transparent.max(PAGE),
+            trim_unit: transparent.max(page),
             heap: if explicit == 0 { HEAP } else { 4 * explicit },
             mmapped: u64::from(now),
             mmapped_bytes: bytes,

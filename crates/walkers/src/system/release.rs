@@ -1,5 +1,5 @@
-//! One table with the differences between the releases of glibc on x86-64. All other distances, counted from the bins, have been the same
-//! since 2.27.
+//! The differences between the releases of glibc on 64-bit processors, as one table of distances. Everything else, as seen from
+//! the bins, has been the same since 2.27.
 
 /// A release, or several that have the same structures.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use super::structures::Structures;
 use super::{GlibcHeap, WALKER, arenas, divide, read, read_all};
 use crate::damage::{damage, walk_damaged};
 use crate::fake::FakeMemory;
-use crate::{CountCheck, Fact, Mapping, Memory, PAGE, PageStates, ThreadId, best_of};
+use crate::{CountCheck, Fact, Machine, Mapping, Memory, PAGE, PageStates, ThreadId, best_of};
 
 #[test]
 fn a_heap_of_every_release_is_read() {
@@ -321,6 +321,10 @@ struct Falling {
 }
 
 impl Memory for Falling {
+    fn machine(&self) -> Machine {
+        self.before.machine()
+    }
+
     fn mappings(&self) -> &[Mapping] {
         self.before.mappings()
     }

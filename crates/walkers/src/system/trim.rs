@@ -2,10 +2,8 @@
 //! the pages that it would pass to the kernel. `malloc_trim` first merges the blocks of the fast bins with their free neighbours. It does
 //! not touch thread caches, nor the free ends of thread arenas.
 
-use crate::{PAGE, PageStates};
+use crate::{Memory, PageStates};
 
-/// Free blocks up to this size are skipped.
-const SMALL: u64 = PAGE - 1 + HEADER;
 /// The bytes of the links at the start of a free block.
 const HEADER: u64 = 48;
 /// The bytes that stay at the end of the main arena.
@@ -15,6 +13,8 @@ const KEPT: u64 = 33;
 #[derive(Debug)]
 pub(super) struct Trim<'a> {
     pages: &'a PageStates,
+    /// The bytes of a page.
+    page: u64,
     /// The main arena is made smaller by a multiple of this.
     unit: u64,
     /// The present run of free blocks that touch each other.
@@ -24,8 +24,8 @@ pub(super) struct Trim<'a> {
 }
 
 impl<'a> Trim<'a> {
-    pub fn new(pages: &'a PageStates, unit: u64) -> Self {
-        Trim { pages, unit, run: None, bytes: 0 }
+    pub fn new(memory: &'a dyn Memory, unit: u64) -> Self {
+        Trim { pages: memory.pages(), page: memory.machine().page, unit, run: None, bytes: 0 }
     }
 
     /// Adds a free block.
@@ -42,9 +42,10 @@ impl<'a> Trim<'a> {
     /// Ends the run of free blocks: at something that is not free, or at the end of a piece of memory.
     pub fn used(&mut self) {
         let Some((from, to)) = self.run.take() else { return };
-        if to - from > SMALL {
-            let first = (from + HEADER).next_multiple_of(PAGE);
-            self.bytes += self.pages.resident(first, to / PAGE * PAGE);
+        // A free block without room for a page behind its links is skipped.
+        if to - from > self.page - 1 + HEADER {
+            let first = (from + HEADER).next_multiple_of(self.page);
+            self.bytes += self.pages.resident(first, to / self.page * self.page);
         }
     }
 
@@ -69,12 +70,27 @@ impl<'a> Trim<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{PageRun, PageState};
+    use crate::fake::FakeMemory;
+    use crate::{Machine, PAGE};
 
-    fn all_resident() -> PageStates {
-        let mut pages = PageStates::default();
-        pages.push(PageRun { from: 0x10_0000, to: 0x20_0000, state: PageState::Resident });
-        pages
+    fn all_resident() -> FakeMemory {
+        FakeMemory::of("100000-200000 rw-p 0 00:0 0 [heap]\n")
+    }
+
+    #[test]
+    fn of_larger_pages_only_whole_ones_are_given_back() {
+        let pages = all_resident().on(Machine { page: 0x4000, ..Machine::X86_64 });
+        let given = |at, size| {
+            let mut trim = Trim::new(&pages, 0x4000);
+            trim.free(at, size);
+            trim.used();
+            trim.bytes
+        };
+        assert_eq!(given(0x10_0fd0, 0x1030), 0);
+        assert_eq!(given(0x10_3fd0, 0x4030), 0x4000);
+        assert_eq!(given(0x10_3fd0, 0x402f), 0);
+        assert_eq!(given(0x10_3fe0, 0x9000), 0x4000);
+        assert_eq!(given(0x10_1000, 0x8000), 0x4000);
     }
 
     #[test]

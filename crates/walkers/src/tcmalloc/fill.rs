@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::blocks::SpanBlocks;
 use super::map::{SpanMap, Spans};
 use super::span::SpanUse;
-use crate::{BlockKind, Memory, PAGE, PageState, Walk};
+use crate::{BlockKind, Memory, PageState, Walk};
 use crate::{bits::each_run, sums::Sums};
 
 /// Structures at most this many bytes apart count as one piece of memory. The unused structures between them are included.
@@ -18,7 +18,7 @@ pub struct SpanTotals {
     pub all: u64,
     /// The bytes of free spans that were not given back.
     pub free: u64,
-    /// The resident part of `free`.
+    /// Of them, what is resident in whole pages of the kernel: tcmalloc's can be smaller.
     pub free_resident: u64,
     /// The bytes of free spans that were given back.
     pub returned: u64,
@@ -50,7 +50,7 @@ pub fn fill(
         };
     }
     structures(memory, map, found, caches, walk);
-    let mut totals = SpanTotals::default();
+    let (mut totals, machine) = (SpanTotals::default(), memory.machine());
     for (number, span) in found.spans.iter().enumerate() {
         let bytes = span.to - span.from;
         totals.all = totals.all.saturating_add(bytes);
@@ -78,7 +78,8 @@ pub fn fill(
             }
             SpanUse::Free => {
                 totals.free = totals.free.saturating_add(bytes);
-                totals.free_resident += memory.pages().resident(span.from, span.to);
+                let (from, to) = (span.from.next_multiple_of(machine.page), machine.page_of(span.to));
+                totals.free_resident += memory.pages().resident(from, to.max(from));
             }
             SpanUse::Returned => {
                 totals.returned = totals.returned.saturating_add(bytes);
@@ -102,8 +103,9 @@ fn structures(memory: &dyn Memory, map: &SpanMap, found: &Spans, caches: &BTreeS
     let cache_bytes = (map.release.cache.list * map.release.cache.lists) as u64;
     let small = found.spans.iter().map(|span| (span.at, map.release.span.bytes as u64));
     let small = small.chain(caches.iter().map(|cache| (*cache, cache_bytes)));
-    let mut pages: Vec<(u64, u64)> =
-        leaves.chain(small.map(|(at, bytes)| (at / PAGE * PAGE, (at + bytes).next_multiple_of(PAGE)))).collect();
+    let machine = memory.machine();
+    let whole = |(at, bytes): (u64, u64)| (machine.page_of(at), machine.page_of(at + bytes + machine.page - 1));
+    let mut pages: Vec<(u64, u64)> = leaves.chain(small.map(whole)).collect();
     pages.sort_unstable();
     let mut joined: Vec<(u64, u64)> = Vec::new();
     for (from, to) in pages {

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::map::tenth;
 use super::{bytes, percent};
 use crate::draw::{Picture, class_of};
-use allocanary_heap::{Heap, PAGE, Part};
+use allocanary_heap::{Heap, Part};
 
 const SIZE: (f64, f64) = (560.0, 250.0);
 /// The field of the bars: left, top, right, bottom.
@@ -21,7 +21,12 @@ pub fn live_in_a_page(heap: &Heap) -> Option<Picture> {
         let height = (FIELD.3 - FIELD.1) * *count as f64 / most as f64;
         let (x, y) = (FIELD.0 + at as f64 * step, FIELD.3 - height);
         let class = class_of(if at == 0 { Part::FreePages } else { Part::Live });
-        let told = format!("{}: {}, {:.1} % of the heap's pages", range(at), bytes(count * PAGE), percent(*count, all));
+        let told = format!(
+            "{}: {}, {:.1} % of the heap's pages",
+            range(at, heap.page),
+            bytes(count * heap.page),
+            percent(*count, all)
+        );
         let (anchor, label) = match at {
             ..2 => ("start", x),
             at if at + 3 > counts.len() => ("end", x + step - 3.0),
@@ -30,15 +35,15 @@ pub fn live_in_a_page(heap: &Heap) -> Option<Picture> {
         html! {
             rect class=(class) x=(tenth(x)) y=(tenth(y)) width=(tenth(step - 3.0)) height=(tenth(height)) { title { (told) } }
             // The value is written above the highest bar.
-            @if *count == most { (word(label, y - 6.0, anchor, &bytes(count * PAGE))) }
+            @if *count == most { (word(label, y - 6.0, anchor, &bytes(count * heap.page))) }
         }
     };
     let labels = [
         (0, "0", "start"),
-        (4, "1 KiB", "middle"),
-        (8, "2 KiB", "middle"),
-        (12, "3 KiB", "middle"),
-        (17, "4 KiB", "end"),
+        (4, &bytes(heap.page / 4), "middle"),
+        (8, &bytes(heap.page / 2), "middle"),
+        (12, &bytes(heap.page / 4 * 3), "middle"),
+        (17, &bytes(heap.page), "end"),
     ];
     let foot = |(at, label, anchor): &(usize, &str, &str)| {
         let x = FIELD.0 + step * *at as f64 + if (1..17).contains(at) { step / 2.0 } else { 0.0 };
@@ -68,9 +73,9 @@ fn word(x: f64, y: f64, anchor: &str, text: &str) -> Markup {
 }
 
 /// The range of live bytes in a page for which a bar counts pages.
-fn range(at: usize) -> String {
+fn range(at: usize, page: u64) -> String {
     match at {
         0 => "no live byte".into(),
-        at => format!("{} to {} live bytes", (at - 1) * 256 + 1, at * 256),
+        at => format!("{} to {} live bytes", (at as u64 - 1) * (page / 16) + 1, at as u64 * (page / 16)),
     }
 }
