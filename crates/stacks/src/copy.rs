@@ -1,8 +1,11 @@
 //! Copies memory of this process. In: an address, which may be invalid. Out: the bytes there, up to the first unmapped
 //! page. The kernel makes the copy, and refuses unmapped memory.
 
-/// The size of a page, in bytes.
+/// Bytes of the smallest page. What is copied lies in one, so that it is either all mapped or not.
 pub(crate) const PAGE: u64 = 4096;
+
+/// No address of a program is so large.
+pub(crate) const ADDRESSES: u64 = if cfg!(target_arch = "aarch64") { 1 << 48 } else { 1 << 47 };
 
 /// Copies at most a page of bytes from `address` on, and returns how many were copied. The range may cross the end of a
 /// page. If the next page is not mapped, only the bytes before it are copied.

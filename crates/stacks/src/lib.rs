@@ -12,7 +12,8 @@
 //! - [`walk`] uses all of these, and continues from the thread's last stack.
 //! - [`outside`] walks the stack of a thread of another process, by the same rules. Only this module allocates.
 //!
-//! It works on x86-64 with glibc 2.35 or later. On other systems [`walk::look_up`] returns false, and no stack is
+//! It works on x86-64 and on aarch64, with glibc 2.35 or later. On aarch64 every function that calls another one keeps a frame: the caller's
+//! frame pointer and the return address. So one rule, [`rule::Rule::of_frame`], is that of all code of files. On other systems [`walk::look_up`] returns false, and no stack is
 //! walked.
 
 // This crate returns numbers. Only the command writes to a terminal.

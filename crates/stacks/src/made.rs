@@ -11,7 +11,7 @@
 //! this file are read as for any frame. Another thread could close this library at the same moment, which the C library cannot prevent. If
 //! the word is not an address of code, the walk ends. If it is, the stack has a wrong frame.
 
-use crate::copy::{PAGE, copy};
+use crate::copy::{ADDRESSES, PAGE, copy};
 use crate::epilogue::{AFTER, BEFORE, rule};
 use crate::mappings::for_each_mapping;
 use crate::rule::Rule;
@@ -37,7 +37,7 @@ pub(crate) struct Made {
 impl Made {
     /// The rule of a return address, if it has one and the rule may be kept. `None` for unmapped memory.
     pub(crate) fn rule(&mut self, pc: u64, stack: &mut StackBounds) -> Option<Rule> {
-        if !(PAGE..1 << 47).contains(&pc) || stack.has(pc) || self.refused >= MOST_REFUSED {
+        if !(PAGE..ADDRESSES).contains(&pc) || stack.has(pc) || self.refused >= MOST_REFUSED {
             return None;
         }
         let found = read(pc);

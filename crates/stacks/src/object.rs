@@ -10,7 +10,7 @@ use crate::frames::Tables;
 /// The function `_dl_find_object`; null if the C library does not have it.
 static FIND: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
-/// The structure that this function fills in on x86-64: see `dlfcn.h`.
+/// The structure that it fills in on x86-64 and aarch64: see `dlfcn.h`.
 #[repr(C)]
 struct Found {
     flags: u64,
@@ -30,7 +30,9 @@ struct LinkMap {
 
 /// Looks up the function, and returns whether it exists. Calls `dlsym`, which may allocate.
 pub(crate) fn look_up() -> bool {
-    if cfg!(all(target_arch = "x86_64", target_env = "gnu")) && FIND.load(Relaxed).is_null() {
+    if cfg!(all(any(target_arch = "x86_64", target_arch = "aarch64"), target_env = "gnu"))
+        && FIND.load(Relaxed).is_null()
+    {
         // SAFETY: the name ends in NUL.
         FIND.store(unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_dl_find_object".as_ptr()) }, Relaxed);
     }

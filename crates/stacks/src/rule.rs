@@ -53,6 +53,12 @@ impl Rule {
     /// The rule that ends a walk.
     pub const UNKNOWN: Rule = Rule(6);
 
+    /// The rule of a function that has put the caller's frame pointer and the return address where its own frame pointer is, as all of aarch64
+    /// that call another one do.
+    pub fn of_frame() -> Rule {
+        Rule::new(Cfa::Rbp(16), Rbp::AtCfa(-16))
+    }
+
     /// Makes a rule. If an offset is 256 MiB or more, the rule is [`Rule::UNKNOWN`], so that the walk ends there.
     pub fn new(cfa: Cfa, rbp: Rbp) -> Rule {
         let (kind, distance) = match cfa {

@@ -5,7 +5,7 @@
 //! stacks are read directly. For other addresses (a coroutine's stack, a signal's stack) the kernel copies page by page, and refuses
 //! unmapped memory.
 
-use crate::copy::{PAGE, copy};
+use crate::copy::{ADDRESSES, PAGE, copy};
 use crate::mappings::mappings_at;
 
 /// The maximum number of pages that one walk copies.
@@ -111,7 +111,7 @@ impl StackBounds {
 
     #[cold]
     fn copied(&mut self, address: u64) -> Option<u64> {
-        if address & 7 != 0 || !(PAGE..1 << 47).contains(&address) {
+        if address & 7 != 0 || !(PAGE..ADDRESSES).contains(&address) {
             return None;
         }
         let page = address & !(PAGE - 1);
@@ -154,7 +154,16 @@ fn control_block() -> u64 {
     block
 }
 
-#[cfg(not(target_arch = "x86_64"))]
+/// The address of the calling thread's control block. glibc puts the thread's structure right below.
+#[cfg(target_arch = "aarch64")]
+fn control_block() -> u64 {
+    let block: u64;
+    // SAFETY: only reads a register.
+    unsafe { core::arch::asm!("mrs {}, tpidr_el0", out(reg) block, options(nomem, nostack, preserves_flags)) };
+    block
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn control_block() -> u64 {
     0
 }
@@ -172,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     fn a_thread_s_own_stack_is_read_directly_and_no_further_than_its_end() {
         let thread = || {
             let mark = [0x1234_u64, 0];

@@ -5,6 +5,7 @@
 //! frame pointer. Then it checks each frame further out: it computes the frame again from the words of the stack. These reads do not wait
 //! for each other, and take about a nanosecond each.
 
+use crate::copy::ADDRESSES;
 use crate::frames::SIGNAL;
 use crate::made::Made;
 use crate::object::{self, MappedObject};
@@ -48,8 +49,23 @@ pub fn here() -> WalkRegisters {
     WalkRegisters { pc, sp, bp }
 }
 
+/// The registers of the function that this is compiled into.
+#[cfg(target_arch = "aarch64")]
+#[inline(always)]
+pub fn here() -> WalkRegisters {
+    let (pc, sp, bp);
+    // SAFETY: only reads registers.
+    unsafe {
+        core::arch::asm!(
+            "adr {pc}, .", "mov {sp}, sp", "mov {bp}, x29",
+            pc = out(reg) pc, sp = out(reg) sp, bp = out(reg) bp, options(nomem, nostack, preserves_flags),
+        );
+    }
+    WalkRegisters { pc, sp, bp }
+}
+
 /// Returns zeros: stacks are not walked on this platform.
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub fn here() -> WalkRegisters {
     WalkRegisters::default()
 }
@@ -108,7 +124,7 @@ pub struct StackWalk {
 }
 
 /// How a walk ended.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Outermost,
     Broken,
@@ -218,6 +234,10 @@ impl StackWalker {
 
     /// The caller of the last of `count` new frames. The rule is cached, so the code is read only once.
     fn caller_by_code(&mut self, count: usize, host: &impl WalkHost) -> Option<Frame> {
+        // Only code of x86-64 is understood.
+        if HAS_FRAMES {
+            return None;
+        }
         let frame = self.new.get_mut(count.checked_sub(1)?).filter(|frame| frame.rule == Rule::UNKNOWN)?;
         let pc = frame.at.pc.wrapping_sub(1);
         // If a signal has interrupted such code, nobody knows how much of its frame is built. SAFETY: the object is only checked for
@@ -282,6 +302,16 @@ impl StackWalker {
     }
 }
 
+/// Whether each function that calls another one has its frame, and no table is read.
+const HAS_FRAMES: bool = cfg!(target_arch = "aarch64");
+
+/// The bits of a return address that are not a signature of it. On aarch64 a program can sign the addresses that it puts on its stack.
+const UNSIGNED: u64 = if HAS_FRAMES { ADDRESSES - 1 } else { u64::MAX };
+
+/// On aarch64: how far below the frame that it makes for an interrupted function the kernel saves its registers, the first one first. The
+/// 33rd is the address of the code.
+const OF_SIGNAL: u64 = 4688 - 312;
+
 #[inline]
 fn is_same(one: &Frame, other: &Frame) -> bool {
     one.at == other.at && one.is_exact == other.is_exact
@@ -299,7 +329,12 @@ fn rule_of(frame: &Frame, host: &impl WalkHost) -> Rule {
 fn find_rule(pc: u64, host: &impl WalkHost) -> Rule {
     // SAFETY: the calling thread has a frame in the file, or an invalid address leads there: see `made`.
     let Some(object) = (unsafe { MappedObject::of(pc) }) else { return Rule::UNKNOWN };
-    let rule = object.tables().map_or(Rule::UNKNOWN, |tables| tables.rule(pc));
+    let rule = match HAS_FRAMES {
+        // A return address in the kernel's code is that of a signal's handler.
+        true if object.path().starts_with(b"linux-vdso") => Rule::new(Cfa::Signal, Rbp::Same),
+        true => Rule::of_frame(),
+        false => object.tables().map_or(Rule::UNKNOWN, |tables| tables.rule(pc)),
+    };
     if host.object(&object) {
         host.rules().put(pc, rule);
     }
@@ -310,11 +345,25 @@ fn find_rule(pc: u64, host: &impl WalkHost) -> Rule {
 #[inline(always)]
 fn step(stack: &mut StackBounds, frame: &Frame) -> Result<Frame, End> {
     let WalkRegisters { sp, bp, .. } = frame.at;
+    // The program's and a thread's first function begin without a frame.
+    if HAS_FRAMES && bp == 0 {
+        return Err(End::Outermost);
+    }
     let mut word = |address: u64| stack.word(address).ok_or(End::Broken);
     let cfa = match frame.rule.cfa() {
         Cfa::Rsp(distance) => sp.wrapping_add(distance as u64),
         Cfa::Rbp(distance) => bp.wrapping_add(distance as u64),
         Cfa::AtRbp(distance) => word(bp.wrapping_add(distance as u64))?,
+        // The kernel has made a frame for the interrupted function, whose stack can be another one.
+        Cfa::Signal if HAS_FRAMES => {
+            let (back, above) = (word(bp.wrapping_add(8))?, word(bp)?);
+            let saved = |at: u64| bp.wrapping_sub(OF_SIGNAL).wrapping_add(8 * at);
+            // Where vectors are long, the registers are further away: then the interrupted function itself is left out.
+            let is_there = word(saved(29)) == Ok(above) && word(saved(30)) == Ok(back);
+            let pc = if is_there { word(saved(32))? } else { back };
+            let at = WalkRegisters { pc: pc & UNSIGNED, sp: above, bp: above };
+            return Ok(Frame { at, is_exact: is_there, ..Frame::default() });
+        }
         Cfa::Signal => {
             let [sp, bp, pc] = SIGNAL.map(|distance| sp.wrapping_add(distance as u64));
             let at = WalkRegisters { pc: word(pc)?, sp: word(sp)?, bp: word(bp)? };
@@ -332,5 +381,5 @@ fn step(stack: &mut StackBounds, frame: &Frame) -> Result<Frame, End> {
         Rbp::AtCfa(apart) => word(cfa.wrapping_add(apart as u64))?,
         Rbp::AtRbp(apart) => word(bp.wrapping_add(apart as u64))?,
     };
-    Ok(Frame { at: WalkRegisters { pc: word(cfa.wrapping_sub(8))?, sp: cfa, bp }, ..Frame::default() })
+    Ok(Frame { at: WalkRegisters { pc: word(cfa.wrapping_sub(8))? & UNSIGNED, sp: cfa, bp }, ..Frame::default() })
 }

@@ -417,8 +417,8 @@ impl TraceHeader {
     pub fn without_stacks(&self) -> Option<&'static str> {
         match (self.stacks, self.no_stacks) {
             (0, true) => Some(
-                "this trace has no stacks, although they were asked for: they need x86-64 and a C library with _dl_find_object (glibc 2.35 or \
-                 later)",
+                "this trace has no stacks, although they were asked for: they need x86-64 or aarch64, and a C library with \
+                 _dl_find_object (glibc 2.35 or later)",
             ),
             (0, false) => Some("this trace has no stacks: record again with --stack-sample all"),
             _ => None,
