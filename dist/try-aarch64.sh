@@ -9,29 +9,10 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . dist/versions.sh
 . dist/systems.sh
+. examples/vm/debian.sh
 [ $# -gt 0 ] || set -- 4k 16k
 tree=$dist/aarch64/tree
 [ -x "$tree/bin/allocanary" ] || { echo "try-aarch64.sh: wanted $tree, found none: run dist/all.sh aarch64"; exit 2; }
-
-# A kernel, unpacked once. The release that has it, and its package, by the size of pages.
-kernel() {
-    local folder=$dist/roots/kernel-$1 release=bookworm name='linux-image-[0-9.-]*-cloud-arm64'
-    [ "$1" != 16k ] || release=trixie name='linux-image-[0-9.+-]*deb13-arm64-16k'
-    if [ ! -d "$folder" ]; then
-        mkdir -p "$work/apt/lists/partial" "$work/apt/cache/archives/partial"
-        touch "$work/apt/status"
-        echo "deb [trusted=yes] $mirror $release main" >"$work/apt/sources"
-        local apt=(-o Dir::Etc::sourcelist="$work/apt/sources" -o Dir::Etc::sourceparts=- -o Dir::State::lists="$work/apt/lists"
-            -o Dir::Cache="$work/apt/cache" -o Dir::State::status="$work/apt/status" -o APT::Architecture=arm64 -o APT::Architectures=arm64)
-        apt-get -qq "${apt[@]}" update >&2
-        local package
-        package=$(apt-cache "${apt[@]}" search --names-only "^$name\$" | cut -d ' ' -f 1 | sort -V | tail -n 1)
-        [ -n "$package" ] || { echo "try-aarch64.sh: wanted a package $name of $release, found none" >&2; exit 1; }
-        (cd "$work" && apt-get -qq "${apt[@]}" download "$package" >&2)
-        dpkg -x "$work/$package"_*.deb "$folder"
-    fi
-    ls "$folder"/boot/vmlinuz-*
-}
 
 # A Debian with Python and jemalloc, unpacked and not configured, once.
 root=$dist/roots/bookworm-arm64
@@ -74,7 +55,7 @@ echo "| aarch64, pages of | $(sed 's/ *$//; s/ / | /g' <<<"$steps") |"
 echo "|---|$(sed 's/[a-z-]* */---|/g' <<<"$steps")"
 bad=0
 for pages; do
-    image=$(kernel "$pages")
+    image=$(arm_kernel "$pages" "$dist/roots")
     ARCH=aarch64 ROOT=$root KERNEL=$image TIMEOUT=${TIMEOUT:-3600} examples/vm/boot.sh 2 3G "$work/payload" 'sh all.sh' >"$work/said" ||
         { echo "try-aarch64.sh: the machine failed"; bad=1; }
     row="| $pages |"

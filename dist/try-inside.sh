@@ -42,7 +42,7 @@ preloads() {
 records() {
     told=$(allocanary record -o traces -- python3 -c "$program" 2>&1) || { echo "$told"; return 1; }
     case $told in
-    *"no stacks: they need x86-64 and a C library with _dl_find_object"*)
+    *"no stacks: they need x86-64 or aarch64, and a C library with _dl_find_object"*)
         echo "but: no stacks"
         allocanary who traces/*.trace --by thread
         ;;

@@ -220,7 +220,10 @@ fn what_is_wrong_is_told_in_a_line() {
         ("1 --timeout never".into(), "--timeout: wanted a time of 1ms or more, such as 10s; found `never`"),
         ("1 --contents --copy-limit much".into(), "--copy-limit: wanted a size such as 2GiB; found `much`"),
         (format!("show {later_contents}"), "wanted contents of schema 1, found 99"),
-        (format!("--core {none}"), "wanted the core of a 64-bit x86-64 program, as the kernel or gcore writes it"),
+        (
+            format!("--core {none}"),
+            "wanted the core of a program for x86-64 or aarch64, as the kernel or gcore writes it",
+        ),
         ("--core /nowhere/core".into(), "/nowhere/core: No such file"),
         (format!("show {later}"), "line 1: wanted a reading of schema 1, found 99"),
         (format!("show {other}"), "found no `schema`"),

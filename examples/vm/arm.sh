@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# The tables of docs/lab/arm.md: programs that know their live blocks, under each allocator, in an emulated machine of aarch64. Then it
+# writes cores for a test, if asked.
+#
+#   examples/vm/arm.sh [FOLDER of allocanary for aarch64] [4k] [16k]     # pages of the kernel, default: both
+#   CORES=FOLDER examples/vm/arm.sh ...                                  # writes cores there instead: crates/heap/tests/cores
+#   STACKS=FILE examples/vm/arm.sh ...                                   # runs this program instead: tests of stacks, built for aarch64
+#
+# What is downloaded stays in target/arm. Needs qemu-system-arm, busybox-static, gcc-aarch64-linux-gnu, and apt-get with a source of Debian's
+# packages. MIRROR=URL: another source. Some five minutes of one processor for each kernel.
+set -euo pipefail
+. "$(dirname "$0")/../lib.sh"
+. "$root/examples/vm/debian.sh"
+needs qemu-system-aarch64 busybox aarch64-linux-gnu-gcc apt-get dpkg
+pages=() folder=$root/target/aarch64-unknown-linux-gnu/release
+for argument; do case $argument in 4k | 16k) pages+=("$argument") ;; *) folder=$argument ;; esac; done
+[ ${#pages[@]} -gt 0 ] || pages=(4k 16k)
+[ -x "$folder/allocanary" ] || [ -n "${CORES:-}${STACKS:-}" ] || fail "wanted $folder/allocanary for aarch64, found none: just arm"
+mirror=${MIRROR:-$({ cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null || true; } | sed -n 's/^URIs: *//p; s/^deb \(\[[^]]*\] \)\?\([^ ]*\) .*/\2/p' | head -n 1)}
+kept=$root/target/arm
+mkdir -p "$kept"
+
+# Debian 12 and 13, as far as programs here need them. A machine with a root of 100 MB starts five times more slowly.
+if [ ! -d "$kept/debian" ]; then
+    unpack bookworm "$work/bookworm" busybox-static bash mawk jq libjq1 libonig5 libtinfo6 libc6 libgcc-s1 'libstdc\+\+6' libjemalloc2 \
+        libmimalloc2.0 libtcmalloc-minimal4 libunwind8 liblzma5
+    unpack trixie "$work/trixie" libc6 libgcc-s1 'libstdc\+\+6' libjemalloc2 libmimalloc3 libtcmalloc-minimal4t64 musl-dev
+    mv "$work/bookworm" "$work/trixie" "$kept/"
+    mkdir "$kept/debian"
+fi
+system=$work/root
+mkdir -p "$system"/{bin,lib,trixie}
+cp "$kept"/bookworm/bin/{busybox,bash} "$kept/bookworm/usr/bin/jq" "$system/bin/"
+cp "$kept/bookworm/usr/bin/mawk" "$system/bin/awk"
+libraries() { # RELEASE TO NAME...
+    local name
+    for name in "${@:3}"; do cp -L "$(find "$kept/$1" -name "$name" -not -type d | head -n 1)" "$system/$2/$name"; done
+}
+shared=(ld-linux-aarch64.so.1 libc.so.6 libm.so.6 libgcc_s.so.1 libstdc++.so.6 libjemalloc.so.2 libtcmalloc_minimal.so.4)
+libraries bookworm lib "${shared[@]}" libmimalloc.so.2 libtinfo.so.6 libjq.so.1 libonig.so.5 libunwind.so.8 liblzma.so.5
+libraries trixie trixie "${shared[@]}" libmimalloc.so.3
+
+# Each program four times: for glibc 2.36, for 2.41 with its loader, static, and for musl.
+compile() { # SOURCE NAME
+    local gcc=(aarch64-linux-gnu-gcc -O1 -pthread) musl=$kept/trixie/usr/lib/aarch64-linux-musl
+    "${gcc[@]}" -o "$work/payload/$2" "$1" -ldl
+    "${gcc[@]}" -o "$work/payload/$2-2.41" "$1" -ldl -Wl,--dynamic-linker=/trixie/ld-linux-aarch64.so.1 -Wl,-rpath,/trixie
+    "${gcc[@]}" -static -o "$work/payload/$2-static" "$1" -ldl 2>/dev/null
+    "${gcc[@]}" -mno-outline-atomics -static -nostdinc -nostdlib -isystem "$kept/trixie/usr/include/aarch64-linux-musl" \
+        -isystem "$("${gcc[@]}" -print-file-name=include)" -o "$work/payload/$2-musl" \
+        "$musl"/{crt1.o,crti.o} "$1" "$musl/libc.a" -lgcc -lgcc_eh "$musl/libc.a" "$musl/crtn.o"
+}
+mkdir -p "$work/payload"/{heap,bin}
+if [ -n "${CORES:-}" ]; then
+    compile "$root/crates/heap/tests/cores/heap.c" heap-of
+    cp "$here/arm-cores.sh" "$work/payload/run.sh"
+elif [ -n "${STACKS:-}" ]; then
+    cp "$STACKS" "$work/payload/stacks"
+    echo './stacks' >"$work/payload/run.sh"
+else
+    compile "$root/examples/heap/known.c" known
+    cp "$folder/allocanary" "$root/examples/lib.sh" "$here/arm-known.sh" "$work/payload/"
+    mv "$work/payload/arm-known.sh" "$work/payload/run.sh"
+    cp "$root/examples/heap/"known.{sh,c} "$work/payload/heap/"
+    # known.sh compiles its program, for which there is no compiler in the machine.
+    cat >"$work/payload/bin/cc" <<'GUEST'
+#!/bin/bash
+while [ $# -gt 0 ]; do
+    [ "$1" != -o ] || to=$2
+    shift
+done
+cp "$KNOWN" "$to"
+GUEST
+    # The options of realpath that busybox does not have.
+    cat >"$work/payload/bin/realpath" <<'GUEST'
+#!/bin/bash
+[ "$1" != -m ] && [ "$1" != -s ] || shift
+case $1 in /*) echo "$1" ;; *) echo "$PWD/$1" ;; esac
+GUEST
+    chmod +x "$work"/payload/bin/*
+fi
+
+[ -z "${CORES:-}" ] || mkdir -p "$CORES"
+[ -z "${CORES:-}" ] || : >"$CORES/figures"
+status=0
+for size in "${pages[@]}"; do
+    image=$(arm_kernel "$size" "$kept")
+    ARCH=aarch64 ROOT=$system KERNEL=$image TIMEOUT=${TIMEOUT:-7200} "$here/boot.sh" 1 2G "$work/payload" 'bash run.sh' >"$work/said" || status=1
+    if [ -z "${CORES:-}" ]; then
+        cat "$work/said"
+        continue
+    fi
+    while read -r word name figures; do
+        [ "$word" = core ] || continue
+        echo "$name $figures" >>"$CORES/figures"
+        sed -n "/^core $name /,/^end/ { /^core\|^end/ d; p }" "$work/said" | base64 -d >"$CORES/$name.gz"
+    done <"$work/said"
+done
+exit $status
