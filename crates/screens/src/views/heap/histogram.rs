@@ -38,12 +38,14 @@ pub fn live_in_a_page(heap: &Heap) -> Option<Picture> {
             @if *count == most { (word(label, y - 6.0, anchor, &bytes(count * heap.page))) }
         }
     };
+    // A quarter of the smallest page is 1 KiB.
+    let quarters = |count: u64| format!("{} KiB", count * heap.page / 4096);
     let labels = [
         (0, "0", "start"),
-        (4, &bytes(heap.page / 4), "middle"),
-        (8, &bytes(heap.page / 2), "middle"),
-        (12, &bytes(heap.page / 4 * 3), "middle"),
-        (17, &bytes(heap.page), "end"),
+        (4, &quarters(1), "middle"),
+        (8, &quarters(2), "middle"),
+        (12, &quarters(3), "middle"),
+        (17, &quarters(4), "end"),
     ];
     let foot = |(at, label, anchor): &(usize, &str, &str)| {
         let x = FIELD.0 + step * *at as f64 + if (1..17).contains(at) { step / 2.0 } else { 0.0 };
