@@ -154,9 +154,13 @@ impl Launcher {
             && recorder.is_none()
             && !ran.has_peak()
         {
-            // The proof is of the run that is measured.
+            // The proof and the outputs are those of the run that is measured.
             place.environment.remove(PROOF);
-            place.peak_at_exit().into_iter().for_each(|bytes| ran.set_peak(bytes));
+            place.folder = folder.join("traced");
+            if private::make_folder(&place.folder).is_ok() {
+                place.peak_at_exit().into_iter().for_each(|bytes| ran.set_peak(bytes));
+                let _ = fs::remove_dir_all(&place.folder);
+            }
         }
         let _ = fs::remove_dir_all(&work);
         let recorded = ran.and_then(|mut ran| {
