@@ -8,6 +8,7 @@ mod huge_pages;
 mod kills;
 mod lock;
 mod long_files;
+mod shared_page;
 mod signals;
 mod whole;
 

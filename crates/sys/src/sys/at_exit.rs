@@ -4,15 +4,16 @@
 //! has the peak of the process that called exec, which may be larger. So a thread of ours traces the program, which stops only for its
 //! signals and at its exit (`PTRACE_O_TRACEEXIT`, ptrace(2)). Where tracing is not permitted, nothing is known.
 
-use std::mem::MaybeUninit;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
-use std::ptr::{NonNull, null_mut};
+use std::ptr::null_mut;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
+use super::children::change_of;
+use super::shared_page::SharedPage;
 use crate::proc::ProcStatus;
 
 /// How often the tracer looks for the child, and the child for its tracer.
@@ -33,62 +34,31 @@ struct Words {
     is_over: AtomicBool,
 }
 
-/// The shared page.
-struct SharedWords(NonNull<Words>);
-
-// SAFETY: the page has atomics alone, and is only unmapped when the last of its users is dropped.
-unsafe impl Send for SharedWords {}
-// SAFETY: as above.
-unsafe impl Sync for SharedWords {}
-
-impl SharedWords {
-    fn new() -> std::io::Result<SharedWords> {
-        let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
-        // SAFETY: maps a new page, which nothing else knows.
-        let page = unsafe { libc::mmap(null_mut(), size_of::<Words>(), access, flags, -1, 0) };
-        match NonNull::new(page.cast::<Words>()) {
-            Some(page) if page.as_ptr().cast() != libc::MAP_FAILED => Ok(SharedWords(page)),
-            _ => Err(std::io::Error::last_os_error()),
-        }
-    }
-
-    fn get(&self) -> &Words {
-        // SAFETY: the page is aligned, zeroes are a value of these words, and it stays until this value is dropped.
-        unsafe { self.0.as_ref() }
-    }
-}
-
-impl Drop for SharedWords {
-    fn drop(&mut self) {
-        // SAFETY: the page was mapped by `new` with this length, and nobody has a reference to it any more.
-        unsafe { libc::munmap(self.0.as_ptr().cast(), size_of::<Words>()) };
-    }
-}
-
 /// A program whose exit is awaited.
 pub struct AtExit {
-    words: Arc<SharedWords>,
+    words: Arc<SharedPage<Words>>,
     answer: Receiver<Option<u64>>,
 }
 
 impl Drop for AtExit {
     fn drop(&mut self) {
-        self.words.get().is_over.store(true, Ordering::Release);
+        self.words.is_over.store(true, Ordering::Release);
     }
 }
 
 impl AtExit {
     /// Prepares a command: the program that it starts next is traced from its first moment to its exit.
     pub fn of(command: &mut Command) -> std::io::Result<AtExit> {
-        let words = Arc::new(SharedWords::new()?);
+        // SAFETY: atomics alone, of which each may be 0.
+        let words: Arc<SharedPage<Words>> = Arc::new(unsafe { SharedPage::new() }?);
         let (childs, tracers) = (words.clone(), words.clone());
         let (sender, answer) = channel();
         let trace = move || {
-            let _ = sender.send(trace(tracers.get()));
+            let _ = sender.send(trace(&tracers));
         };
         std::thread::Builder::new().name("at exit".into()).spawn(trace)?;
         let wait = move || {
-            childs.get().wait_for_tracer();
+            childs.wait_for_tracer();
             Ok(())
         };
         // SAFETY: between fork and exec it makes system calls, and reads and writes atomics. It allocates nothing.
@@ -154,19 +124,11 @@ fn trace(words: &Words) -> Option<u64> {
 /// end of this thread lets it go.
 fn stop_of(pid: u32, words: &Words) -> Option<i32> {
     loop {
-        let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
-        let flags = libc::WSTOPPED | libc::WEXITED | libc::WNOWAIT | libc::WNOHANG;
-        // SAFETY: the kernel fills a siginfo, which all-zero bytes are a valid value of; its child's fields are those of `waitid`.
-        let (failed, code, child, status) = unsafe {
-            let failed = libc::waitid(libc::P_PID, pid, info.as_mut_ptr(), flags) != 0;
-            let info = info.assume_init();
-            (failed, info.si_code, info.si_pid(), info.si_status())
-        };
-        match code {
-            _ if failed || words.is_over.load(Ordering::Acquire) => return None,
-            // A wait without a program that has stopped or ended.
-            _ if child == 0 => std::thread::sleep(PAUSE),
-            libc::CLD_TRAPPED | libc::CLD_STOPPED => return Some(status),
+        let change = change_of(pid, libc::WSTOPPED | libc::WEXITED | libc::WNOWAIT);
+        match change {
+            _ if words.is_over.load(Ordering::Acquire) => return None,
+            Ok(None) => std::thread::sleep(PAUSE),
+            Ok(Some((libc::CLD_TRAPPED | libc::CLD_STOPPED, status))) => return Some(status),
             _ => return None,
         }
     }

@@ -98,18 +98,25 @@ pub fn reap(pid: u32) -> std::io::Result<Option<(i32, ResourceUsage)>> {
 }
 
 /// Whether a child has ended. A child that [`AtExit`](super::AtExit) traces also stops, and `wait4` would take these stops away from
-/// its tracer.
+/// its tracer. The kernel tells of them without being asked for stops.
 fn has_ended(pid: u32) -> std::io::Result<bool> {
+    let change = change_of(pid, libc::WEXITED | libc::WNOWAIT)?;
+    Ok(change.is_some_and(|(code, _)| [libc::CLD_EXITED, libc::CLD_KILLED, libc::CLD_DUMPED].contains(&code)))
+}
+
+/// A change of a child, if there is one of the kinds in `flags` (those of `waitid`): its code, and the signal or exit status.
+pub(super) fn change_of(pid: u32, flags: libc::c_int) -> std::io::Result<Option<(i32, i32)>> {
     loop {
         let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
-        let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
-        // SAFETY: the kernel fills a siginfo, which all-zero bytes are a valid value of; its child's fields are those of `waitid`.
-        let (failed, info) =
-            unsafe { (libc::waitid(libc::P_PID, pid, info.as_mut_ptr(), flags) != 0, info.assume_init()) };
+        // SAFETY: the kernel fills the siginfo. If it does not, all-zero bytes are a valid value. After `waitid` the fields of a child are
+        // valid.
+        let (failed, child, change) = unsafe {
+            let failed = libc::waitid(libc::P_PID, pid, info.as_mut_ptr(), flags | libc::WNOHANG) != 0;
+            let info = info.assume_init();
+            (failed, info.si_pid(), (info.si_code, info.si_status()))
+        };
         if !failed {
-            let is_end = [libc::CLD_EXITED, libc::CLD_KILLED, libc::CLD_DUMPED].contains(&info.si_code);
-            // SAFETY: as above.
-            return Ok(is_end && unsafe { info.si_pid() } != 0);
+            return Ok((child != 0).then_some(change));
         }
         let error = std::io::Error::last_os_error();
         if error.kind() != std::io::ErrorKind::Interrupted {
@@ -130,15 +137,7 @@ pub fn go_on(pid: u32) {
 
 /// The signal that has stopped a child since the last call.
 fn stopped_by(pid: u32) -> Option<i32> {
-    let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
-    let flags = libc::WSTOPPED | libc::WNOHANG;
-    // SAFETY: the kernel fills the siginfo. If it does not, all-zero bytes are a valid value. After `waitid` the fields of a child are
-    // valid.
-    unsafe {
-        let failed = libc::waitid(libc::P_PID, pid, info.as_mut_ptr(), flags) != 0;
-        let info = info.assume_init();
-        (!failed && info.si_pid() != 0).then(|| info.si_status())
-    }
+    change_of(pid, libc::WSTOPPED).ok().flatten().map(|(_, signal)| signal)
 }
 
 /// A child that is waited for.
