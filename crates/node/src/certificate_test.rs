@@ -9,7 +9,8 @@ use tokio::net::TcpStream;
 use super::*;
 use crate::client::Trust;
 use crate::gate::{ApiServer, Gate};
-use crate::server::{Get, Guard, HEALTH, HttpPage, serve};
+use crate::pages::{Get, HEALTH, HttpPage};
+use crate::server::{Guard, serve};
 
 /// Makes a certificate for `localhost`, with this name in it. `None` if no openssl is installed.
 fn make(folder: &Path, name: &str) -> Option<CertificateFiles> {

@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use crate::metrics;
 use crate::names::PodNames;
-use crate::server::{Get, HEALTH, HttpPage};
+use crate::pages::{Get, HEALTH, HttpPage};
 
 /// Turns a report into a page for a person.
 pub type Show = fn(&NodeReport) -> String;

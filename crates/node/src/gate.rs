@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use crate::client::{Trust, post};
 use crate::metrics::plain;
-use crate::server::PageRefusal;
+use crate::pages::PageRefusal;
 use crate::verdicts::{Asked, Verdict, Verdicts};
 
 /// The time for a verdict. A client waits, and its connection may last for twice as long.

@@ -36,6 +36,7 @@ pub mod metrics;
 mod names;
 #[cfg(feature = "otlp")]
 mod otlp;
+mod pages;
 mod profiles;
 pub mod run;
 mod schedule;

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use crate::desk::Desk;
 use crate::look::NoProfile;
 use crate::metrics::plain;
-use crate::server::{Get, HttpPage, Later, PageRefusal, WITHIN};
+use crate::pages::{Get, HttpPage, Later, PageRefusal, WITHIN};
 
 /// The part of a connection's time that is kept to answer that the time was too short.
 const SPARE: Duration = Duration::from_millis(500);
