@@ -22,7 +22,6 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed, Orde
 
 use self::queue::Queue;
 use super::memory::{map_wiped, populate};
-use super::stacks;
 use allocanary_trace::format::{CHUNK_ALIGN, CONFINED, DETACHED, at};
 
 /// Time between two readings of RssAnon, in nanoseconds.
@@ -57,7 +56,8 @@ pub(super) struct Process {
     /// The mapped file.
     base: AtomicPtr<u8>,
     limit: AtomicU64,
-    /// The offset after the last chunk that was handed out. The header of the file has the same number, for readers.
+    /// The offset after the last chunk that was handed out; not of a window, whose places only the header of the file counts. That number is
+    /// for readers: this one ends with the recording.
     given: AtomicU64,
     /// Ticks of the next reading of RssAnon, and ticks between two readings.
     pub(super) next_sample: AtomicU64,
@@ -303,6 +303,5 @@ impl Process {
             libc::mmap(base.cast(), given, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
             libc::munmap(base.add(given).cast(), limit - given);
         }
-        stacks::leave(self);
     }
 }

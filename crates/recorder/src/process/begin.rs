@@ -7,6 +7,7 @@ use super::file::{Scratch, open_file, say_why};
 use super::{PROCESS, Process};
 use crate::config::{self, Config};
 use crate::memory::map_wiped;
+use crate::stacks;
 use crate::undisturbed::undisturbed;
 
 /// The process's state. The first call begins the process's file. `None` if nothing is recorded.
@@ -51,7 +52,10 @@ pub(crate) fn attach(config: &'static Config) -> Result<(), i32> {
 pub(crate) fn detach() -> Option<&'static Process> {
     // SAFETY: as above.
     let process = unsafe { PROCESS.swap(null_mut(), SeqCst).as_ref() };
-    process.inspect(|process| process.leave())
+    process.inspect(|process| {
+        process.leave();
+        stacks::leave(process);
+    })
 }
 
 fn begin_file(read: fn(&mut Config) -> bool) -> Option<&'static Process> {
