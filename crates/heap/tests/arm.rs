@@ -3,6 +3,8 @@
 
 #![allow(clippy::disallowed_methods)]
 
+mod mallinfo;
+
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Read;
@@ -11,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use allocanary_heap::{CoreFile, Memory, PAGE, PartsCertainty, Processor, take_core, walk_all};
-use allocanary_walkers::system::{self as glibc, Free};
+use allocanary_walkers::system as glibc;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cores")
@@ -71,26 +73,8 @@ fn every_core_of_another_processor_is_exact() {
         if wanted.contains_key("arena") {
             let mut wanted = wanted.clone();
             wanted.retain(|name, _| !["page", "held", "blocks"].contains(&name.as_str()));
-            assert_eq!(mallinfo(&core), wanted, "{name}");
+            let heap = glibc::read(&core).unwrap().unwrap();
+            assert_eq!(mallinfo::counts(&heap), wanted, "{name}");
         }
     }
-}
-
-/// The counts as `mallinfo2` names them.
-fn mallinfo(core: &CoreFile) -> BTreeMap<String, u64> {
-    let heap = glibc::read(core).unwrap().unwrap();
-    let sum = |part: fn(&Free) -> u64| heap.free.iter().map(part).sum::<u64>();
-    let (arena, free) = (heap.system.iter().sum::<u64>(), sum(|free| free.bytes));
-    [
-        ("arena", arena),
-        ("uordblks", arena - free),
-        ("fordblks", free),
-        ("fsmblks", sum(|free| free.fast_bytes)),
-        ("ordblks", sum(|free| free.blocks)),
-        ("smblks", sum(|free| free.fast_blocks)),
-        ("hblks", heap.mmapped),
-        ("hblkhd", heap.mmapped_bytes),
-    ]
-    .map(|(name, count)| (name.to_string(), count))
-    .into()
 }

@@ -3,14 +3,14 @@
 
 #![allow(clippy::disallowed_methods, reason = "tests start programs, and make what these look at")]
 
+mod mallinfo;
 mod running;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use allocanary_heap::{LiveProcess, Memory, PAGE, Parts, PartsCertainty, ReadMode, take};
 use allocanary_testing::skipped::skipped;
-use allocanary_walkers::system::{self as glibc, Free, GlibcHeap};
+use allocanary_walkers::system::{self as glibc, GlibcHeap};
 use running::{compiled, start};
 
 /// In this order: few live blocks, half of the blocks live, threads with their own arenas, blocks with their own pages,
@@ -75,7 +75,7 @@ fn compare_all(flags: &[&str], tunables: &str, cases: &[&str]) {
         let wanted = running.counts();
         let live = LiveProcess::open(running.pid()).unwrap();
         let heap = glibc::read(&live).expect("it has glibc's malloc").unwrap();
-        assert_eq!(counts(&heap), wanted, "{case}");
+        assert_eq!(mallinfo::counts(&heap), wanted, "{case}");
         assert_eq!((heap.walk.breaks, heap.walk.skipped, heap.walk.layout.astray()), (0, 0, 0), "{case}");
         for check in &heap.walk.checks {
             assert_eq!(check.found, check.wanted, "{case}: {}", check.what);
@@ -101,7 +101,7 @@ fn a_process_whose_first_thread_has_ended_is_read_through_another() {
         std::thread::sleep(Duration::from_millis(1));
     }
     let heap = glibc::read(&LiveProcess::open(pid).unwrap()).expect("it has glibc's malloc").unwrap();
-    assert_eq!(counts(&heap), wanted);
+    assert_eq!(mallinfo::counts(&heap), wanted);
     let reading = take(pid, ReadMode::Running, Duration::MAX).unwrap();
     assert_eq!((reading.process.pid, reading.heaps[0].sure), (pid, PartsCertainty::Exact), "{:?}", reading.problems);
     assert!(reading.process.raw_file() == "counts" && reading.heaps[0].live > 500_000);
@@ -118,7 +118,7 @@ fn every_figure_of_each_c_library_of_a_process_is_its_own() {
         let [own, small, large] = [running.counts(), running.counts(), running.counts()];
         let live = LiveProcess::open(running.pid()).unwrap();
         let heaps: Vec<GlibcHeap> = glibc::read_all(&live).into_iter().map(Result::unwrap).collect();
-        assert_eq!(heaps.iter().map(counts).collect::<Vec<_>>(), [own, large, small], "{case}");
+        assert_eq!(heaps.iter().map(mallinfo::counts).collect::<Vec<_>>(), [own, large, small], "{case}");
         assert_eq!(heaps.iter().map(|one| one.walk.name()).collect::<Vec<_>>(), ["glibc", "2nd glibc", "3rd glibc"]);
         for walk in heaps.iter().map(|one| &one.walk) {
             let what = format!("{case}: {}", walk.name());
@@ -135,23 +135,4 @@ fn every_figure_of_each_c_library_of_a_process_is_its_own() {
             "{case}"
         );
     }
-}
-
-/// The counts as `mallinfo2` names them.
-fn counts(heap: &GlibcHeap) -> BTreeMap<String, u64> {
-    let sum = |part: fn(&Free) -> u64| heap.free.iter().map(part).sum::<u64>();
-    let arena: u64 = heap.system.iter().sum();
-    let free = sum(|free| free.bytes);
-    [
-        ("arena", arena),
-        ("uordblks", arena - free),
-        ("fordblks", free),
-        ("fsmblks", sum(|free| free.fast_bytes)),
-        ("ordblks", sum(|free| free.blocks)),
-        ("smblks", sum(|free| free.fast_blocks)),
-        ("hblks", heap.mmapped),
-        ("hblkhd", heap.mmapped_bytes),
-    ]
-    .map(|(name, count)| (name.to_string(), count))
-    .into()
 }
