@@ -13,7 +13,6 @@
 
 #define BLOCKS 8192
 #define MOST (BLOCKS * 10)
-#define PAGE 4096
 
 struct kept {
     uintptr_t start;
@@ -25,6 +24,7 @@ static struct kept kept[MOST];
 static size_t count;
 static volatile sig_atomic_t over;
 static uint64_t state;
+static uintptr_t page_bytes;
 
 static unsigned drawn(unsigned below) {
     state = state * 6364136223846793005u + 1442695040888963407u;
@@ -68,19 +68,19 @@ static void truth(const char *path) {
     uintptr_t visited = 0;
     while (first < count) {
         /* The next page that has a block. One that reaches into the page behind is looked at there again. */
-        uintptr_t page = kept[first].start / PAGE * PAGE;
+        uintptr_t page = kept[first].start / page_bytes * page_bytes;
         if (page < visited) page = visited;
         unsigned live = 0, sites = 0;
-        for (size_t i = first; i < count && kept[i].start < page + PAGE; i++) {
+        for (size_t i = first; i < count && kept[i].start < page + page_bytes; i++) {
             uintptr_t from = kept[i].start > page ? kept[i].start : page, end = kept[i].start + kept[i].size;
-            uintptr_t to = end < page + PAGE ? end : page + PAGE;
+            uintptr_t to = end < page + page_bytes ? end : page + page_bytes;
             if (to <= from) continue;
             live += (unsigned)(to - from);
             sites |= 1u << kept[i].site;
         }
         for (int site = 0; site < 3; site++)
-            if (sites >> site & 1) pinned[site] += (double)(PAGE - live) / __builtin_popcount(sites);
-        visited = page + PAGE;
+            if (sites >> site & 1) pinned[site] += (double)(page_bytes - live) / __builtin_popcount(sites);
+        visited = page + page_bytes;
         while (first < count && kept[first].start + kept[first].size <= visited) first++;
     }
     FILE *file = fopen(path, "w");
@@ -94,6 +94,7 @@ static void stop(int signal) { (void)signal, over = 1; }
 int main(int argc, char **argv) {
     char go[4096], done[4096];
     if (argc != 4) return fprintf(stderr, "usage: shares FOLDER SEED TRUTH\n"), 2;
+    page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE);
     state = strtoull(argv[2], NULL, 10);
     snprintf(go, sizeof go, "%s/go", argv[1]);
     snprintf(done, sizeof done, "%s/done", argv[1]);
