@@ -398,6 +398,8 @@ pub struct TraceHeader {
     pub no_room: u64,
     /// An event without a stamp happened at most this many ticks after the stamp before it.
     pub stamp_ticks: u64,
+    /// The size of a page of the kernel under which the program ran.
+    pub page: u64,
     /// When the recording was ended from outside and the resident pages were read, in nanoseconds from the start.
     pub end: Option<u64>,
     /// The moments of the run at which its memory was read.
@@ -497,6 +499,7 @@ impl TraceHeader {
             broken: stacked(u64_at(bytes, at::BROKEN)),
             no_room: stacked(u64_at(bytes, at::NO_ROOM)),
             stamp_ticks: u64_at(bytes, at::STAMP_TICKS),
+            page: page_at(bytes),
             end: u64_at(bytes, at::END).checked_sub(start).filter(|nanos| *nanos > 0),
             marks,
             program: text_at(bytes, at::PROGRAM, at::HOST),
@@ -526,6 +529,12 @@ impl TraceHeader {
 /// The bits of the parts of a trace with or without a window, and with or without stacks.
 pub fn parts_of(has_window: bool, has_stacks: bool) -> u32 {
     (u32::from(has_window) * WINDOW) | (u32::from(has_stacks) * STACKS)
+}
+
+/// The size of a page. A damaged header may have any number: then it is that of most kernels.
+fn page_at(bytes: &[u8]) -> u64 {
+    let page = u64::from(u32_at(bytes, at::PAGE));
+    if page.is_power_of_two() && (4 << 10..=64 << 10).contains(&page) { page } else { 4 << 10 }
 }
 
 fn u32_at(bytes: &[u8], offset: usize) -> u32 {

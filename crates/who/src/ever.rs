@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The size of a page.
+/// The size of the smallest page. Larger pages are whole numbers of these.
 pub const PAGE: u64 = 4096;
 
 /// The pages in which a block has lived.
@@ -53,9 +53,15 @@ impl Ever {
         self.last = start..end;
     }
 
-    /// The stretches as ranges of pages, in order.
-    pub fn stretches(&self) -> impl Iterator<Item = Range<u64>> + '_ {
-        self.stretches.iter().map(|(start, end)| *start..*end)
+    /// The stretches as ranges of pages of this size, in order. Two may touch, but no page is in two.
+    pub fn stretches(&self, page: u64) -> impl Iterator<Item = Range<u64>> + '_ {
+        let each = (page / PAGE).max(1);
+        let mut until = 0;
+        self.stretches.iter().filter_map(move |(start, end)| {
+            let stretch = until.max(start / each)..end.div_ceil(each);
+            until = until.max(stretch.end);
+            (stretch.start < stretch.end).then_some(stretch)
+        })
     }
 }
 
@@ -67,7 +73,7 @@ mod tests {
     #[test]
     fn stretches_that_touch_are_one() {
         let mut ever = Ever::default();
-        let all = |ever: &Ever| ever.stretches().collect::<Vec<_>>();
+        let all = |ever: &Ever| ever.stretches(PAGE).collect::<Vec<_>>();
         ever.add(0x1000, 1);
         ever.add(0x5000, 4096);
         ever.add(0x5000, 4097);
@@ -79,9 +85,9 @@ mod tests {
         ever.add(0x4fff, 1);
         assert_eq!(all(&ever), [1..7]);
         ever.add(u64::MAX - 1, 100);
-        assert_eq!(ever.stretches().count(), 2, "an address of a damaged trace");
+        assert_eq!(ever.stretches(PAGE).count(), 2, "an address of a damaged trace");
         ever.add(0, 1 << 40);
-        assert_eq!(ever.stretches().next(), Some(0..1 << 28));
+        assert_eq!(ever.stretches(PAGE).next(), Some(0..1 << 28));
         let mut other = Ever::default();
         other.add(0x2000, 1);
         let mut ever = Ever::default();
@@ -90,5 +96,15 @@ mod tests {
         ever.join(&mut other);
         other.add(0x2000, 1);
         assert_eq!((all(&ever), all(&other)), (vec![1..3, 9..10], vec![2..3]), "what was joined can be added again");
+    }
+
+    #[test]
+    fn a_large_page_is_in_one_stretch_only() {
+        let mut ever = Ever::default();
+        for small in [1, 3, 6, 12, 13] {
+            ever.add(small * PAGE, 1);
+        }
+        ever.add(15 * PAGE, 2 * PAGE);
+        assert_eq!(ever.stretches(4 * PAGE).collect::<Vec<_>>(), [0..1, 1..2, 3..4, 4..5]);
     }
 }

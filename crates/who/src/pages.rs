@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use allocanary_trace::stacks::Resident;
 
-use crate::ever::{Ever, PAGE};
+use crate::ever::Ever;
 use crate::tally::LiveBlock;
 
 /// A live block of a site.
@@ -77,8 +77,8 @@ impl Divided {
     }
 }
 
-/// Divides the pages. `site_of` returns the site of a block, below `sites`. If the resident pages are not known, all pages with a block
-/// count as resident.
+/// Divides the pages, which have `page` bytes each. `site_of` returns the site of a block, below `sites`. If the resident pages are not
+/// known, all pages with a block count as resident.
 pub fn divide(
     blocks: &[LiveBlock],
     site_of: impl Fn(&LiveBlock) -> Option<usize>,
@@ -86,12 +86,13 @@ pub fn divide(
     ever: &Ever,
     resident: Option<&Resident>,
     division: Division,
+    page: u64,
 ) -> Divided {
     let pieces = pieces(blocks, |block| site_of(block).unwrap_or(sites));
-    let mut sweep = Sweep::new(pieces, sites + 1, division);
+    let mut sweep = Sweep::new(pieces, sites + 1, division, page);
     let ranges = match resident {
-        Some(resident) => within(ever, resident),
-        None => ever.stretches().collect(),
+        Some(resident) => within(ever, resident, page),
+        None => ever.stretches(page).collect(),
     };
     for range in &ranges {
         sweep.range(range.clone());
@@ -106,10 +107,10 @@ pub fn divide(
     }
     if let Some(resident) = resident {
         let all: u64 =
-            resident.ranges.iter().map(|range| pages(range).map_or(0, |pages| pages.end - pages.start)).sum();
+            resident.ranges.iter().map(|range| pages(range, page).map_or(0, |pages| pages.end - pages.start)).sum();
         let heap: u64 = ranges.iter().map(|range| range.end - range.start).sum();
-        out.outside = Some(all.saturating_sub(heap).saturating_mul(PAGE));
-        out.empty = Some(sweep.empty.saturating_mul(PAGE));
+        out.outside = Some(all.saturating_sub(heap).saturating_mul(page));
+        out.empty = Some(sweep.empty.saturating_mul(page));
     }
     out
 }
@@ -137,16 +138,16 @@ fn pieces(blocks: &[LiveBlock], site: impl Fn(&LiveBlock) -> usize) -> Vec<Piece
 }
 
 /// The whole pages of a range of addresses.
-fn pages(range: &Range<u64>) -> Option<Range<u64>> {
-    let pages = range.start.div_ceil(PAGE)..range.end / PAGE;
+fn pages(range: &Range<u64>, page: u64) -> Option<Range<u64>> {
+    let pages = range.start.div_ceil(page)..range.end / page;
     (pages.start < pages.end).then_some(pages)
 }
 
 /// The resident pages in which a block has been, in order.
-fn within(ever: &Ever, resident: &Resident) -> Vec<Range<u64>> {
+fn within(ever: &Ever, resident: &Resident, page: u64) -> Vec<Range<u64>> {
     let mut out = Vec::new();
-    let mut ranges = resident.ranges.iter().filter_map(pages).peekable();
-    for stretch in ever.stretches() {
+    let mut ranges = resident.ranges.iter().filter_map(|range| pages(range, page)).peekable();
+    for stretch in ever.stretches(page) {
         while let Some(range) = ranges.peek() {
             let both = stretch.start.max(range.start)..stretch.end.min(range.end);
             if both.start < both.end {
@@ -174,6 +175,8 @@ struct Sweep {
     /// The first piece that does not end before the present page.
     at: usize,
     division: Division,
+    /// The size of a page.
+    bytes: u64,
     out: Divided,
     /// Empty pages.
     empty: u64,
@@ -185,19 +188,19 @@ struct Sweep {
 }
 
 impl Sweep {
-    fn new(pieces: Vec<Piece>, sites: usize, division: Division) -> Sweep {
+    fn new(pieces: Vec<Piece>, sites: usize, division: Division, bytes: u64) -> Sweep {
         let out = Divided { shares: vec![Share::default(); sites], ..Divided::default() };
-        Sweep { pieces, at: 0, division, out, empty: 0, left: Holder::Nobody, passed: 0, here: Vec::new() }
+        Sweep { pieces, at: 0, division, bytes, out, empty: 0, left: Holder::Nobody, passed: 0, here: Vec::new() }
     }
 
     /// A range of pages without a gap.
     fn range(&mut self, range: Range<u64>) {
         let mut page = range.start;
         while page < range.end {
-            while self.pieces.get(self.at).is_some_and(|piece| piece.end <= page.saturating_mul(PAGE)) {
+            while self.pieces.get(self.at).is_some_and(|piece| piece.end <= page.saturating_mul(self.bytes)) {
                 self.at += 1;
             }
-            let first = self.pieces.get(self.at).map_or(range.end, |piece| piece.start / PAGE);
+            let first = self.pieces.get(self.at).map_or(range.end, |piece| piece.start / self.bytes);
             if first > page {
                 let count = first.min(range.end) - page;
                 self.empty += count;
@@ -206,17 +209,17 @@ impl Sweep {
                 continue;
             }
             let piece = self.pieces[self.at];
-            let full = match piece.start <= page.saturating_mul(PAGE) {
-                true => (piece.end / PAGE).min(range.end).saturating_sub(page),
+            let full = match piece.start <= page.saturating_mul(self.bytes) {
+                true => (piece.end / self.bytes).min(range.end).saturating_sub(page),
                 false => 0,
             };
             if full > 0 {
-                self.out.shares[piece.site].live += full * PAGE;
+                self.out.shares[piece.site].live += full * self.bytes;
                 self.holder(Holder::One(piece.site));
             } else {
                 self.shared(page);
             }
-            self.out.holding += full.max(1) * PAGE;
+            self.out.holding += full.max(1) * self.bytes;
             page += full.max(1);
         }
         self.holder(Holder::Nobody);
@@ -224,8 +227,8 @@ impl Sweep {
 
     /// A page that no block fills.
     fn shared(&mut self, page: u64) {
-        let (from, to) = (page * PAGE, (page * PAGE).saturating_add(PAGE));
-        let (mut free, mut blocks) = (PAGE, 0);
+        let (from, to) = (page * self.bytes, (page * self.bytes).saturating_add(self.bytes));
+        let (mut free, mut blocks) = (self.bytes, 0);
         self.here.clear();
         for piece in self.pieces[self.at..].iter().take_while(|piece| piece.start < to) {
             let bytes = piece.end.min(to) - piece.start.max(from);
@@ -259,7 +262,7 @@ impl Sweep {
     /// `right` holds the next page after the empty ones. If a site alone holds the page on one side, the empty pages could
     /// be given back together with its own.
     fn holder(&mut self, right: Holder) {
-        let bytes = std::mem::take(&mut self.passed) * PAGE;
+        let bytes = std::mem::take(&mut self.passed) * self.bytes;
         if let Holder::One(site) = self.left {
             self.out.shares[site].with_holes += bytes;
         }

@@ -8,7 +8,7 @@ use allocanary_profile::reader::TableProfile;
 use allocanary_trace::stacks::{StackId, StackNode, Stacks};
 
 use crate::course::Course;
-use crate::ever::Ever;
+use crate::ever::{Ever, PAGE};
 use crate::fold::{By, Folding};
 use crate::groups::StackGroups;
 use crate::moment::TracePoint;
@@ -209,6 +209,7 @@ fn taken(profile: &TableProfile) -> BlockTally {
         totals,
         blocks,
         ever: Ever::default(),
+        page: PAGE,
         course: Course::over(None),
         one_stack_in: 1,
         freed_from_before: None,

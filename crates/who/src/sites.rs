@@ -140,7 +140,8 @@ pub fn take_wanted(trace: &Trace, wanted: Option<MomentChoice>, by_thread: bool)
 fn read(trace: &Trace, mut tally: EventTally) -> Result<TraceData> {
     let merged = merge(trace, &mut tally)?;
     let freed_from_before = trace.lacks_begin().then_some(merged.before);
-    let mut taken = BlockTally { one_stack_in: trace.header.stacks.max(1), freed_from_before, ..tally.taken() };
+    let (page, one_stack_in) = (trace.header.page, trace.header.stacks.max(1));
+    let mut taken = BlockTally { one_stack_in, page, freed_from_before, ..tally.taken() };
     let resident = taken.moment.resident(&trace.residents()?).cloned();
     taken.moment = taken.moment.of_recording(trace.header.state);
     // A time after the end is the end.
@@ -197,7 +198,15 @@ pub fn of_groups(
         ..AllocationSite::default()
     };
     let mut sites: Vec<AllocationSite> = groups.sites.iter().map(site).collect();
-    let pages = divide(&taken.blocks, |block| site_of(block.of), sites.len(), &taken.ever, resident, division(one_in));
+    let pages = divide(
+        &taken.blocks,
+        |block| site_of(block.of),
+        sites.len(),
+        &taken.ever,
+        resident,
+        division(one_in),
+        taken.page,
+    );
     for (site, share) in sites.iter_mut().zip(&pages.shares) {
         site.share = *share;
     }
@@ -302,7 +311,7 @@ pub fn stacks(taken: &BlockTally, resident: Option<&Resident>) -> Vec<OfStack> {
     let one_in = one_in(taken);
     let is_counted = |of: u32| one_in.is_none() || taken.totals.get(of as usize).is_some_and(|totals| totals.key != 0);
     let site_of = |block: &crate::LiveBlock| Some(block.of as usize).filter(|_| is_counted(block.of));
-    let pages = divide(&taken.blocks, site_of, taken.totals.len(), &taken.ever, resident, division(one_in));
+    let pages = divide(&taken.blocks, site_of, taken.totals.len(), &taken.ever, resident, division(one_in), taken.page);
     let (all, live) = one_in.map_or((1.0, 1.0), |one_in| (one_in, live_one_in(taken, one_in)));
     let times = |figure: u64, factor: f64| if factor == 1.0 { figure } else { (figure as f64 * factor).round() as u64 };
     let mut out: Vec<OfStack> = taken

@@ -16,7 +16,7 @@ pub use made::PackedBlock;
 
 use self::made::Recent;
 use crate::course::{Course, GrowthSpan};
-use crate::ever::Ever;
+use crate::ever::{Ever, PAGE};
 use crate::moment::{Peak, TracePoint};
 use crate::watch::PeakFinder;
 
@@ -72,6 +72,8 @@ pub struct BlockTally {
     pub blocks: Vec<LiveBlock>,
     /// The pages in which blocks had been until then.
     pub ever: Ever,
+    /// The size of a page where the program ran.
+    pub page: u64,
     /// Live bytes over time.
     pub course: Course,
     /// One allocation in this many has a recorded stack.
@@ -115,6 +117,7 @@ impl EventTally {
                 totals,
                 blocks,
                 ever,
+                page: PAGE,
                 course,
                 one_stack_in: 1,
                 freed_from_before: None,
@@ -299,7 +302,7 @@ mod tests {
         let courses = taken.course.sums(2, |of| Some(of as usize));
         assert_eq!((courses[0][0], courses[0][1], courses[0][47]), (100.0, 0.0, 0.0));
         assert_eq!((courses[1][0], courses[1][46], courses[1][47]), (70.0, 70.0, 0.0));
-        assert_eq!(taken.ever.stretches().collect::<Vec<_>>(), [1..5]);
+        assert_eq!(taken.ever.stretches(PAGE).collect::<Vec<_>>(), [1..5]);
     }
 
     /// `--under` still reads twice: it needs to know the moment before the replay.
@@ -317,7 +320,7 @@ mod tests {
             let told = |taken: BlockTally| {
                 let mut blocks: Vec<_> = taken.blocks.iter().map(|of| (of.address, of.size, of.of)).collect();
                 blocks.sort_unstable();
-                (taken.moment, blocks, taken.ever.stretches().collect::<Vec<_>>(), taken.totals)
+                (taken.moment, blocks, taken.ever.stretches(PAGE).collect::<Vec<_>>(), taken.totals)
             };
             assert_eq!(told(one.taken()), told(two.taken()), "{seed}");
         }

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::ever::PAGE;
 
 /// A block by its page, its place in it, its size and its site.
 fn block(page: u64, at: u64, size: u64, site: u32) -> LiveBlock {
@@ -32,6 +33,7 @@ fn of(
         &ever(blocks, more),
         resident,
         division,
+        PAGE,
     )
 }
 
@@ -45,6 +47,19 @@ fn the_free_bytes_of_a_page_are_charged_in_equal_parts() {
     let found = of(&blocks, 2, &[], None, Division::Blocks);
     assert_eq!([found.shares[0].pinned, found.shares[1].pinned], [2772, 924], "a quarter for each block");
     assert_eq!((found.holding, found.empty), (PAGE, None));
+}
+
+#[test]
+fn a_block_keeps_the_whole_page_also_where_pages_are_large() {
+    // Pages of 16 KiB: a block of site 0 in the first and in the third, two sites in the fourth, and nobody in the second.
+    let large = 4 * PAGE;
+    let blocks = [block(1, 0, 96, 0), block(10, 0, 96, 0), block(12, 0, 96, 0), block(15, 0, 96, 1)];
+    let ever = ever(&blocks, &[4..5]);
+    let resident = resident(&[0..16]);
+    let found = divide(&blocks, |block| Some(block.of as usize), 2, &ever, Some(&resident), Division::Sites, large);
+    assert_eq!((found.holding, found.empty, found.outside), (3 * large, Some(large), Some(0)));
+    assert_eq!([found.shares[0].alone, found.shares[1].alone], [2 * (large - 96), 0]);
+    assert_eq!(found.shares[1].pinned, (large - 192) / 2);
 }
 
 #[test]

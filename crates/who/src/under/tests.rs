@@ -113,7 +113,10 @@ fn a_block_keeps_its_thread_and_has_the_address_of_the_replay() {
         taken.totals[block.of as usize].key
     };
     assert_eq!([4800, 64, 480].map(of), [1, 1, 0]);
-    assert!(taken.ever.stretches().all(|pages| pages.start > 16), "an address of the trace is none of the replay");
+    assert!(
+        taken.ever.stretches(crate::ever::PAGE).all(|pages| pages.start > 16),
+        "an address of the trace is none of the replay"
+    );
 }
 
 #[test]

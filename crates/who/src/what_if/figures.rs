@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use allocanary_trace::placed::Placed;
 
-use crate::ever::Ever;
+use crate::ever::{Ever, PAGE};
 use crate::pages::{Division, divide};
 use crate::tally::LiveBlock;
 
@@ -31,7 +31,7 @@ impl ReplayHeap {
         let blocks: Vec<LiveBlock> = placed.blocks.iter().map(block).collect();
         let mut ever = Ever::default();
         placed.used.iter().for_each(|range| ever.add(range.start, range.end - range.start));
-        let all = divide(&blocks, |_| Some(0), 1, &ever, Some(&placed.residents()), Division::Sites);
+        let all = divide(&blocks, |_| Some(0), 1, &ever, Some(&placed.residents()), Division::Sites, PAGE);
         let within = |range: &Range<u64>, region: &Range<u64>| {
             range.end.min(region.end).saturating_sub(range.start.max(region.start))
         };
@@ -60,7 +60,6 @@ pub struct Ways {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ever::PAGE;
     use allocanary_trace::replay::PlacedBlock;
 
     #[test]
