@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed, Orde
 
 use self::queue::Queue;
 use super::memory::{map_wiped, populate};
+use super::real::page;
 use allocanary_trace::format::{CHUNK_ALIGN, CONFINED, DETACHED, at};
 
 /// Time between two readings of RssAnon, in nanoseconds.
@@ -295,7 +296,7 @@ impl Process {
         // detached.
         let _ = self.word(at::ATTACHED).compare_exchange(1, DETACHED, SeqCst, SeqCst);
         let (base, limit) = (self.base.load(SeqCst), self.limit.load(SeqCst) as usize);
-        let given = (self.given.swap(self.limit.load(SeqCst), SeqCst) as usize).next_multiple_of(4096).min(limit);
+        let given = (self.given.swap(self.limit.load(SeqCst), SeqCst) as usize).next_multiple_of(page()).min(limit);
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
         // SAFETY: replaces the mapping of the chunks, from which nothing is read any more. If there is no memory for
         // this, the file stays mapped. The only cost is its room on the disk. Nobody has an address after the chunks.

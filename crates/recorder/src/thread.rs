@@ -9,6 +9,7 @@ use std::sync::atomic::{Ordering::SeqCst, compiler_fence};
 
 use super::config;
 use super::process::{self, Process, begin};
+use super::real::page;
 use super::stacks::{self, Kept};
 use super::tls::{self, ticks};
 use super::undisturbed::undisturbed;
@@ -66,10 +67,10 @@ const BUSY: usize = 1 << 58;
 impl Thread {
     /// The bytes of one state, in whole pages.
     pub(super) fn bytes(process: &Process) -> usize {
-        let without = std::mem::offset_of!(Thread, kept).next_multiple_of(4096);
+        let without = std::mem::offset_of!(Thread, kept).next_multiple_of(page());
         // A recorder in a running process may record stacks in a later recording only.
         let may_have = process.one_in.load(SeqCst) > 0 || config::is_opened();
-        if may_have { size_of::<Thread>().next_multiple_of(4096) } else { without }
+        if may_have { size_of::<Thread>().next_multiple_of(page()) } else { without }
     }
 
     /// Whether the state was begun for a recording that has ended.
@@ -286,9 +287,10 @@ impl Thread {
                     process.close_chunk((*this).chunk, ticks());
                 }
                 // The pages stay in the file. Only the mapping in this process loses them.
+                let whole = !(page() - 1);
                 libc::madvise(
-                    (*this).chunk.map_addr(|at| at & !4095).cast(),
-                    (*this).length & !4095,
+                    (*this).chunk.map_addr(|at| at & whole).cast(),
+                    (*this).length & whole,
                     libc::MADV_DONTNEED,
                 );
             }
