@@ -42,9 +42,9 @@ nasty draws="200":
     cargo build --release --locked --workspace --bins --features {{features}}
     tests/nasty/run.sh target/release {{draws}}
 
-# Programs that know their live blocks, in an emulated machine of aarch64 with pages of 4 and of 16 KiB: some ten minutes.
+# The command and its preloads in an emulated machine of aarch64 with pages of 4 and of 16 KiB: some ten minutes. See docs/lab/arm.md.
 arm *flags:
-    CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc cargo build --release --locked -p allocanary-cli --bin allocanary \
+    CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc cargo build --release --locked -p allocanary-cli --bins \
         --no-default-features --features system-alloc --target aarch64-unknown-linux-gnu
     examples/vm/arm.sh "${CARGO_TARGET_DIR:-target}/aarch64-unknown-linux-gnu/release" {{flags}}
 

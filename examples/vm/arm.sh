@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The tables of docs/lab/arm.md: programs that know their live blocks, under each allocator, in an emulated machine of aarch64. Then it
-# writes cores for a test, if asked.
+# The tables of docs/lab/arm.md, in an emulated machine of aarch64: programs that know their live blocks, under each allocator, and programs that
+# know what each of their functions has allocated, under the recorder, the profile, the agent and a preload. Or it writes cores for a test.
 #
 #   examples/vm/arm.sh [FOLDER of allocanary for aarch64] [4k] [16k]     # pages of the kernel, default: both
 #   CORES=FOLDER examples/vm/arm.sh ...                                  # writes cores there instead: crates/heap/tests/cores
@@ -11,11 +11,11 @@
 set -euo pipefail
 . "$(dirname "$0")/../lib.sh"
 . "$root/examples/vm/debian.sh"
-needs qemu-system-aarch64 busybox aarch64-linux-gnu-gcc apt-get dpkg
+needs qemu-system-aarch64 busybox aarch64-linux-gnu-gcc aarch64-linux-gnu-strip apt-get dpkg
 pages=() folder=$root/target/aarch64-unknown-linux-gnu/release
 for argument; do case $argument in 4k | 16k) pages+=("$argument") ;; *) folder=$argument ;; esac; done
 [ ${#pages[@]} -gt 0 ] || pages=(4k 16k)
-[ -x "$folder/allocanary" ] || [ -n "${CORES:-}${STACKS:-}" ] || fail "wanted $folder/allocanary for aarch64, found none: just arm"
+[ -x "$folder/preload-record" ] || [ -n "${CORES:-}${STACKS:-}" ] || fail "wanted $folder/allocanary and its preloads for aarch64, found none: just arm"
 mirror=${MIRROR:-$({ cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null || true; } | sed -n 's/^URIs: *//p; s/^deb \(\[[^]]*\] \)\?\([^ ]*\) .*/\2/p' | head -n 1)}
 kept=$root/target/arm
 mkdir -p "$kept"
@@ -50,7 +50,7 @@ compile() { # SOURCE NAME
         -isystem "$("${gcc[@]}" -print-file-name=include)" -o "$work/payload/$2-musl" \
         "$musl"/{crt1.o,crti.o} "$1" "$musl/libc.a" -lgcc -lgcc_eh "$musl/libc.a" "$musl/crtn.o"
 }
-mkdir -p "$work/payload"/{heap,bin}
+mkdir -p "$work/payload"/{heap,vm,bin}
 if [ -n "${CORES:-}" ]; then
     compile "$root/crates/heap/tests/cores/heap.c" heap-of
     cp "$here/arm-cores.sh" "$work/payload/run.sh"
@@ -59,8 +59,15 @@ elif [ -n "${STACKS:-}" ]; then
     echo './stacks' >"$work/payload/run.sh"
 else
     compile "$root/examples/heap/known.c" known
-    cp "$folder/allocanary" "$root/examples/lib.sh" "$here/arm-known.sh" "$work/payload/"
-    mv "$work/payload/arm-known.sh" "$work/payload/run.sh"
+    compile "$here/sites.c" sites
+    compile "$root/examples/who/shares.c" shares
+    # As in the packages: without debug information, which would be most of the machine's root.
+    for file in allocanary cell-system preload-{record,profile,prove,system}; do
+        aarch64-linux-gnu-strip --strip-all -o "$work/payload/$file" "$folder/$file"
+    done
+    cp "$root/examples/lib.sh" "$work/payload/"
+    cp "$here/arm-known.sh" "$work/payload/run.sh"
+    cp "$here/arm-sites.sh" "$work/payload/vm/"
     cp "$root/examples/heap/"known.{sh,c} "$work/payload/heap/"
     # known.sh compiles its program, for which there is no compiler in the machine.
     cat >"$work/payload/bin/cc" <<'GUEST'
