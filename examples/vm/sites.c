@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -89,6 +90,8 @@ __attribute__((noinline)) static void child(void) {
 
 int main(int many, char **words) {
     static char stack[64 << 10];
+    // The kernel shall not change what is resident by itself, as it does when it makes huge pages.
+    if (prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)) perror("prctl");
     scale = many > 2 ? atoi(words[1]) : 0;
     if (scale < 1 || scale > MOST) return fprintf(stderr, "usage: sites NUMBER FILE [fork], with a number from 1 to %d\n", MOST), 2;
     for (int at = 0; at < 100 * scale; at++) listed(at % 200);
