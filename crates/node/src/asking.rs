@@ -14,13 +14,13 @@ const TRIES: u8 = 2;
 
 /// The requests so far.
 #[derive(Clone, Debug, Default)]
-pub struct ChildRequest {
+pub struct NameRequests {
     last: Option<Duration>,
     failures: u32,
     asked: BTreeMap<String, u8>,
 }
 
-impl ChildRequest {
+impl NameRequests {
     /// Whether to ask now. `unnamed` are the pods and containers that have no name.
     pub fn is_due(&self, now: Duration, unnamed: &BTreeSet<String>) -> bool {
         let is_new = |id: &String| self.asked.get(id).is_none_or(|times| *times < TRIES);
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn it_is_asked_at_once_only_for_what_is_new() {
-        let mut asking = ChildRequest::default();
+        let mut asking = NameRequests::default();
         let mut now = AGAIN;
         assert!(asking.is_due(now, &ids(&[])), "the first time");
         for _ in 0..TRIES {
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn one_that_is_away_is_asked_more_and_more_seldom() {
-        let mut asking = ChildRequest::default();
+        let mut asking = NameRequests::default();
         asking.answered(AGAIN, &ids(&[]));
         let mut pauses = Vec::new();
         for _ in 0..6 {

@@ -13,7 +13,7 @@ use allocanary_rows::fleet::{Machine, NodeReport};
 use allocanary_sys::proc::ProcStatus;
 
 use crate::agent::Agent;
-use crate::asking::ChildRequest;
+use crate::asking::NameRequests;
 use crate::certificate::{Certificate, CertificateFiles};
 use crate::client::{Trust, fetch, runtime};
 use crate::costs::{Clock, Costs, Work, resident};
@@ -288,7 +288,7 @@ fn work<W: World>(runner: &mut Runner<W>, desk: &Desk, asks: &Receiver<ProfileRe
 /// Asks the kubelet for names, again and again. If it is away, slow or lies, it is asked again later, and the names that are known stay.
 async fn ask_names(url: String, trust: Trust, desk: Arc<Desk>) {
     let begun = Instant::now();
-    let mut asking = ChildRequest::default();
+    let mut asking = NameRequests::default();
     loop {
         let shown = desk.shown();
         if asking.is_due(begun.elapsed(), &shown.nameless) {
