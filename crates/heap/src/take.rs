@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use allocanary_process::{BrokerRequest, ProcFile, ProcessFiles, StoppedProcess, file_of, text};
 use allocanary_sys::proc::Stat;
+use allocanary_text::units::Bytes;
 
 use crate::apart::apart;
 use crate::counted::add_shares;
@@ -173,10 +174,7 @@ pub fn take_core(path: &Path, time: Duration) -> Result<Reading, ProcessTrouble>
     if core.missing > 0 {
         // The missing part may contain anything: a walk is only accepted if nothing in it is in doubt.
         let reason = || {
-            format!(
-                "the core is truncated, and a part of the heap is among the {} bytes that are missing",
-                core.missing
-            )
+            format!("the core is truncated, and a part of the heap is in the {} that are missing", Bytes(core.missing))
         };
         let doubtful = |walk: &Walk| walk.doubt() != (0, 0, 0);
         let whole = |walk: Result<Walk, Unknown>| match walk {
@@ -205,7 +203,7 @@ pub fn take_core(path: &Path, time: Duration) -> Result<Reading, ProcessTrouble>
     let mut reading = Reading::of(subject, taken, kernel, &counted, &core, walks);
     inside::name(&mut reading, &core);
     if core.missing > 0 {
-        reading.problems.push(format!("the core is truncated: {} bytes of it are missing", core.missing));
+        reading.problems.push(format!("the core is truncated: {} of it are missing", Bytes(core.missing)));
     }
     if core.is_late() {
         reading.problems.push(format!("the core was not read to its end within {} s", time.as_secs_f64()));

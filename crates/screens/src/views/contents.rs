@@ -290,15 +290,15 @@ fn sure(contents: &Contents) -> Vec<String> {
                 .into(),
             None => "The core file is one reading of a process that did not move.".into(),
         },
-        (None, _) if contents.sampled.is_some() => "The process ran on.".into(),
+        (None, _) if contents.sampled.is_some() => "The command did not stop the process.".into(),
         (Some(micros), _) => {
             let time = show_duration(std::time::Duration::from_micros(micros));
             format!("The process was stopped for {time} while its memory was copied.")
         }
-        (None, 1) if leaked == Some(0) => "The process ran on. One reading found nothing that is leaked.".into(),
-        (None, 0 | 1) => "The process ran on, and was read once.".into(),
+        (None, 1) if leaked == Some(0) => "The command did not stop the process. One reading found nothing that is leaked.".into(),
+        (None, 0 | 1) => "The command did not stop the process, and read it once.".into(),
         (None, readings) => format!(
-            "The process ran on. A block counts as leaked if {readings} readings found nothing that leads to it, at the same address, with the same \
+            "The command did not stop the process. A block counts as leaked if {readings} readings found nothing that leads to it, at the same address, with the same \
              size and content."
         ),
     };

@@ -153,7 +153,7 @@ fn a_core_says_what_it_is_and_what_it_lacks() {
     };
     let whole = said(&core(0, &[]));
     assert!(whole.contains("in 2,500 blocks are leaked") && whole.contains("The core file is one reading"), "{whole}");
-    assert!(!whole.contains("ran on") && !whole.contains("found nothing that is leaked"), "{whole}");
+    assert!(!whole.contains("did not stop") && !whole.contains("found nothing that is leaked"), "{whole}");
     let cut = said(&Contents { leaked: None, ..core(1 << 20, &[]) });
     assert!(cut.contains("The core file is truncated: 1.00 MiB of it are missing."), "{cut}");
     assert!(!cut.contains("counts as leaked"), "{cut}");
@@ -163,7 +163,11 @@ fn a_core_says_what_it_is_and_what_it_lacks() {
     // A process that was read once: only without a leak did that one find nothing.
     let once = |leaked| said(&Contents { readings: 1, ..contents(leaked) });
     assert!(once(0).contains("One reading found nothing that is leaked."), "{}", once(0));
-    assert!(once(7).contains("ran on, and was read once.") && !once(7).contains("found nothing"), "{}", once(7));
+    assert!(
+        once(7).contains("did not stop the process, and read it once.") && !once(7).contains("found nothing"),
+        "{}",
+        once(7)
+    );
 }
 
 #[test]
@@ -203,7 +207,7 @@ fn kinds_of_a_sample_tell_how_far_off_they_can_be() {
     let text = text(&found, &LOOK);
     assert!(text.contains("± 20.0 KiB"), "{text}");
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(words.contains("512 of 25,600 pages") && words.contains("The process ran on."), "{text}");
+    assert!(words.contains("512 of 25,600 pages") && words.contains("The command did not stop the process."), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
 }
 
