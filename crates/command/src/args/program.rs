@@ -58,6 +58,8 @@ pub struct ProgramFlags {
     /// The program and its arguments, after `--`.
     ///
     /// {port} is a free TCP port and {dir} an empty folder, new for each process; also in --ready, --load, --before and --after.
+    ///
+    /// A program that ends before its memory can be read runs once more, for its peak alone, unless it has --before or --after.
     #[arg(last = true, value_name = "PROGRAM ARGS")]
     pub program: Vec<String>,
     /// The name of the program in rows and reports [default: its command line].
