@@ -139,9 +139,10 @@ impl<W: World> Agent<W> {
         self.read_costs = (walks.saturating_add(1), bytes.saturating_add(one.status.anonymous), sum + cost);
     }
 
-    /// Is told what a count has cost.
-    pub fn counted_for(&mut self, cost: Duration) {
+    /// Is told what a count has cost. If that is much, the next count is later. `now` is the time since the start.
+    pub fn counted_for(&mut self, now: Duration, cost: Duration) {
         self.count_cost = cost;
+        self.due = now.saturating_add(self.budget.pause(self.every, cost));
     }
 
     /// Whether a number is that of the process that was counted, and not of another one that began since.

@@ -98,7 +98,7 @@ impl<'a, W: World> Runner<'a, W> {
         let before = self.costs.counts;
         self.agent.count(self.begun.elapsed(), self.look);
         self.charge(Some(Work::Count));
-        self.agent.counted_for(self.costs.counts - before);
+        self.agent.counted_for(self.begun.elapsed(), self.costs.counts - before);
     }
 
     /// Reads the process at this position of the list, if it is still there.

@@ -2,7 +2,8 @@
 //! clock.
 //!
 //! The agent may use a share of one core. It may save CPU time for later, up to ten minutes' worth. If it has spent too much, it earns that
-//! back before it reads the next heap. Counting all processes each minute always happens, and is paid from the same budget.
+//! back before it reads the next heap. Counting all processes always happens, and is paid from the same budget. Counts that cost more than
+//! half of the share are further apart, so that heaps are read too.
 
 use std::time::Duration;
 
@@ -23,6 +24,11 @@ pub struct CpuBudget {
 const LOAN: f64 = 120.0;
 /// The most that a budget saves, in seconds of its share.
 const MOST: f64 = 600.0;
+/// The shortest wait. It earns more than it costs to look again: an agent that looked as soon as it had earned what a reading costs, would
+/// have spent a part of it by looking, and would wait again, for ever.
+const SHORTEST: Duration = Duration::from_secs(1);
+/// Counts are at most so many times further apart than was asked for.
+const MOST_APART: u32 = 5;
 
 impl CpuBudget {
     /// An empty budget. `share` is the share of a core that it earns.
@@ -45,9 +51,20 @@ impl CpuBudget {
         self.spent = self.spent.max(spent);
     }
 
-    /// What of a cost will not be earned within a time.
-    fn unearned(&self, cost: Duration, within: Duration) -> Duration {
-        cost.saturating_sub(within.mul_f64(self.share))
+    /// How long it takes until so much may be spent, with what a count that is due after `until_due` will cost left over. `None` if that is
+    /// not before the count: what is earned from some moment on is the count's.
+    fn wait_beside(&self, cost: Duration, count: Duration, until_due: Duration) -> Option<Duration> {
+        let wait = self.wait(cost);
+        let left = until_due.checked_sub(wait)?;
+        let unearned = count.saturating_sub(left.mul_f64(self.share));
+        let may_spend_both = || self.wait(cost + unearned).is_zero();
+        (unearned.is_zero() || wait.is_zero() && may_spend_both()).then_some(wait)
+    }
+
+    /// The time from one count to the next, which cost `count`: `every`, or longer if counts would cost more than half of the share.
+    pub fn pause(&self, every: Duration, count: Duration) -> Duration {
+        let half = Duration::try_from_secs_f64(count.as_secs_f64() / (self.share / 2.0)).unwrap_or(Duration::MAX);
+        half.clamp(every, every.saturating_mul(MOST_APART))
     }
 
     /// How long it takes until so much may be spent; zero if it may be spent now. More than the purse ever has waits for a full purse, and is
@@ -60,7 +77,7 @@ impl CpuBudget {
             _ if self.saved > 0.0 && self.saved >= self.share * MOST => Duration::ZERO,
             _ if self.share <= 0.0 => Duration::MAX,
             missing => {
-                Duration::try_from_secs_f64(missing / self.share).unwrap_or(Duration::MAX).max(Duration::from_millis(1))
+                Duration::try_from_secs_f64(missing / self.share).unwrap_or(Duration::MAX).max(SHORTEST)
             }
         }
     }
@@ -131,7 +148,7 @@ pub enum AgentStep {
 
 /// The next step. Counting comes first when it is due, and a reading leaves what the next count will cost (`count`): counts cannot wait until
 /// they are earned. `waiting` says whose reading is needed most and what it will cost; it is asked only if
-/// something may be spent.
+/// something may be spent. A wait ends when something can be done, because each step costs CPU time as well.
 pub fn step(
     budget: &CpuBudget,
     now: Duration,
@@ -146,9 +163,9 @@ pub fn step(
     match budget.wait(Duration::ZERO) {
         Duration::ZERO => match waiting() {
             None => AgentStep::Wait(until_due),
-            Some((at, cost)) => match budget.wait(cost + budget.unearned(count, until_due)) {
-                Duration::ZERO => AgentStep::Read(at),
-                wait => AgentStep::Wait(wait.min(until_due)),
+            Some((at, cost)) => match budget.wait_beside(cost, count, until_due) {
+                Some(Duration::ZERO) => AgentStep::Read(at),
+                wait => AgentStep::Wait(wait.unwrap_or(until_due)),
             },
         },
         wait => AgentStep::Wait(wait.min(until_due)),
@@ -255,6 +272,53 @@ mod tests {
         assert!(share < 0.0105, "{share}");
         assert!(read.iter().all(|count| *count >= 1), "nobody is left out");
         assert!(read[19] > read[0], "{} and {}", read[19], read[0]);
+    }
+
+    /// Ten minutes of a node whose counts cost `count`, and each step 0.3 ms: how many steps and readings there were, and the share.
+    fn ten_minutes(count: Duration) -> (u32, u32, f64) {
+        let step_cost = Duration::from_micros(300);
+        let mut budget = CpuBudget::new(0.01);
+        let (mut now, mut spent, mut due) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
+        let (mut steps, mut read) = (0, 0);
+        while now < SECOND * 600 {
+            budget.look(now, spent);
+            steps += 1;
+            let cost = match step(&budget, now, due, count, || Some((0, Duration::from_millis(2)))) {
+                AgentStep::Count => {
+                    due = now + budget.pause(SECOND * 60, count);
+                    count
+                }
+                AgentStep::Read(_) => {
+                    read += 1;
+                    Duration::from_millis(2)
+                }
+                AgentStep::Wait(wait) => {
+                    now += wait.max(Duration::from_millis(1));
+                    Duration::ZERO
+                }
+            };
+            (now, spent) = (now + cost, spent + cost + step_cost);
+        }
+        (steps, read, spent.as_secs_f64() / now.as_secs_f64())
+    }
+
+    #[test]
+    fn looking_whether_something_may_be_spent_does_not_spend_it() {
+        for count in [10, 150, 300, 590, 600, 610, 1_200] {
+            let (steps, read, share) = ten_minutes(Duration::from_millis(count));
+            assert!(read > 500, "counts of {count} ms: {read} heaps read");
+            // A reading has at most a step, and a wait that ends because the budget was spent, of its own.
+            assert!(steps < 3 * read + 100, "counts of {count} ms: {steps} steps for {read} readings");
+            assert!(share < 0.0105, "counts of {count} ms: {share}");
+        }
+    }
+
+    #[test]
+    fn counts_that_cost_more_than_half_of_the_share_are_further_apart() {
+        let budget = CpuBudget::new(0.01);
+        let pause = |count| budget.pause(SECOND * 60, Duration::from_millis(count)).as_secs_f64();
+        assert_eq!((pause(0), pause(300), pause(600), pause(60_000)), (60.0, 60.0, 120.0, 300.0));
+        assert_eq!(CpuBudget::new(0.0).pause(SECOND * 60, SECOND), SECOND * 300, "no share");
     }
 
     #[test]
