@@ -71,6 +71,7 @@ fn the_agents_are_asked_through_the_api_server() {
     assert_eq!((why.code, why.out.as_str()), (Some(0), "the page of 42\n"), "{why:?}");
     let lines = told(folder.path(), "kube lines pod/web-1 -n shop");
     assert_eq!(lines.out, "# fewer arenas: at most 1.00 MiB\n- name: MALLOC_ARENA_MAX\n", "{lines:?}");
+    assert_eq!(told(folder.path(), "kube lines shop/web-1").out, lines.out, "as `top` lists it");
 }
 
 #[test]
@@ -86,6 +87,7 @@ fn what_an_agent_cannot_tell_is_said_with_what_to_do() {
         ("kube why gone -n shop", "NotFound"),
         ("kube debug web-1 -n shop -c other", "wanted one of web, side"),
         ("kube why", "POD"),
+        ("kube why shop/deployment/web", "wanted a pod, as POD -n NAMESPACE or NAMESPACE/POD"),
         ("kube top --agents app=none", "NotFound"),
     ] {
         let ran = told(folder.path(), line);

@@ -76,9 +76,7 @@ impl CpuBudget {
             // The budget is full.
             _ if self.saved > 0.0 && self.saved >= self.share * MOST => Duration::ZERO,
             _ if self.share <= 0.0 => Duration::MAX,
-            missing => {
-                Duration::try_from_secs_f64(missing / self.share).unwrap_or(Duration::MAX).max(SHORTEST)
-            }
+            missing => Duration::try_from_secs_f64(missing / self.share).unwrap_or(Duration::MAX).max(SHORTEST),
         }
     }
 }

@@ -8,7 +8,7 @@ pub struct KubeFlags {
     /// What to do.
     #[arg(value_name = "WHAT")]
     pub what: KubeAction,
-    /// The pod, for all but `top`.
+    /// The pod, for all but `top`: POD, or NAMESPACE/POD as `top` lists it.
     #[arg(value_name = "POD", required_if_eq_any = [("what", "why"), ("what", "lines"), ("what", "debug")])]
     pub pod: Option<String>,
     /// The pod's namespace [default: that of the context].

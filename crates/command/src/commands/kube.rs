@@ -164,8 +164,20 @@ fn debug(cluster: &Cluster, flags: &KubeFlags) -> Result<ExitCode> {
 }
 
 fn pod(cluster: &Cluster, flags: &KubeFlags) -> Result<ClusterPod> {
-    let name = flags.pod.as_deref().unwrap_or_default();
-    cluster.pod(name.strip_prefix("pod/").unwrap_or(name), flags.namespace.as_deref()).map_err(Error::Input)
+    let (namespace, name) = pod_of(flags.pod.as_deref().unwrap_or_default(), flags.namespace.as_deref())?;
+    cluster.pod(name, namespace).map_err(Error::Input)
+}
+
+/// The namespace and the name in POD. `top` shows a pod with its namespace, as NAMESPACE/POD/CONTAINER.
+fn pod_of<'a>(pod: &'a str, namespace: Option<&'a str>) -> Result<(Option<&'a str>, &'a str)> {
+    let name = pod.strip_prefix("pod/").unwrap_or(pod);
+    match (name.split_once('/'), namespace) {
+        (None, _) => Ok((namespace, name)),
+        (Some((own, name)), None) if !name.contains('/') => Ok((Some(own), name)),
+        _ => Err(Error::Input(format!(
+            "{pod}: wanted a pod, as POD -n NAMESPACE or NAMESPACE/POD: `kubectl get pods -A` lists them"
+        ))),
+    }
 }
 
 #[cfg(test)]
