@@ -1,9 +1,23 @@
 //! Stops and changes a thread of another process with the system call `ptrace`: its registers, its signals and its system calls. Only the
-//! thread of this process that seized the traced thread may make these calls.
+//! thread of this process that seized the traced thread may make these calls. What differs by machine is in a file for each machine.
+
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod elsewhere;
+#[cfg(target_arch = "x86_64")]
+mod x86_64;
 
 use std::io;
 
 use allocanary_sys::proc::ProcStatus;
+
+#[cfg(target_arch = "aarch64")]
+pub use aarch64::*;
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+pub use elsewhere::*;
+#[cfg(target_arch = "x86_64")]
+pub use x86_64::*;
 
 /// While this lives, the calling thread gets no signals.
 pub struct SignalMask {
@@ -97,100 +111,37 @@ pub fn detach(tid: u32, signal: i32) -> io::Result<()> {
     ptrace(libc::PTRACE_DETACH, tid, 0, signal as usize).map(drop)
 }
 
-/// The registers of a stopped thread.
-#[cfg(target_arch = "x86_64")]
-pub fn registers(tid: u32) -> io::Result<libc::user_regs_struct> {
-    // SAFETY: all zeroes are a value of this structure of numbers.
-    let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };
-    ptrace(libc::PTRACE_GETREGS, tid, 0, &raw mut registers as usize)?;
-    Ok(registers)
-}
-
-/// Sets the registers of a stopped thread.
-#[cfg(target_arch = "x86_64")]
-pub fn set_registers(tid: u32, registers: &libc::user_regs_struct) -> io::Result<()> {
-    let mut registers = *registers;
-    ptrace(libc::PTRACE_SETREGS, tid, 0, &raw mut registers as usize).map(drop)
-}
-
-/// The kernel's number of the extended registers: x87, SSE, AVX and later ones.
-#[cfg(target_arch = "x86_64")]
-const XSTATE: usize = 0x202;
-
-/// The extended registers of a stopped thread, in the kernel's format.
-#[cfg(target_arch = "x86_64")]
-pub fn extended(tid: u32) -> io::Result<Vec<u8>> {
-    register_set(tid, XSTATE)
-}
-
-/// Sets the extended registers, as [`extended`] returned them.
-#[cfg(target_arch = "x86_64")]
-pub fn set_extended(tid: u32, bytes: &[u8]) -> io::Result<()> {
-    let mut bytes = bytes.to_vec();
-    let mut vector = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
-    ptrace(libc::PTRACE_SETREGSET, tid, XSTATE, &raw mut vector as usize).map(drop)
-}
-
-/// The stack pointer of a stopped thread, and the words in its registers. No caller of a system call keeps a value in
-/// the vector registers: their values are old. So they are left out if the thread waits in a call.
-#[cfg(target_arch = "x86_64")]
-pub fn words(tid: u32) -> io::Result<(u64, Vec<u64>)> {
-    let all = registers(tid)?;
-    let mut words = vec![
-        all.r15,
-        all.r14,
-        all.r13,
-        all.r12,
-        all.rbp,
-        all.rbx,
-        all.r11,
-        all.r10,
-        all.r9,
-        all.r8,
-        all.rax,
-        all.rcx,
-        all.rdx,
-        all.rsi,
-        all.rdi,
-        all.orig_rax,
-    ];
-    let waits = (all.orig_rax as i64) >= 0;
-    words.extend(words_of(&if waits { Vec::new() } else { extended(tid).unwrap_or_default() }));
-    Ok((all.rsp, words))
-}
-
-/// The stack pointer of a stopped thread, and the words in its registers. No caller of a system call keeps a value in
-/// the vector registers: their values are old. So they are left out if the thread waits in a call.
-#[cfg(not(target_arch = "x86_64"))]
-pub fn words(tid: u32) -> io::Result<(u64, Vec<u64>)> {
-    // The kernel's numbers of these sets: general registers, vector registers, the number of the system call.
-    const GENERAL: usize = 1;
-    const VECTORS: usize = 2;
-    const CALL: usize = 0x404;
-    let mut words = words_of(&register_set(tid, GENERAL)?);
-    // The general registers are: 31 registers, the stack pointer, the program counter, the state.
-    let stack = *words.get(31).ok_or_else(|| io::Error::other("its registers are fewer than 32"))?;
-    words.truncate(31);
-    let call =
-        register_set(tid, CALL).ok().and_then(|bytes| Some(i32::from_le_bytes(bytes.get(..4)?.try_into().ok()?)));
-    if call.is_none_or(|call| call < 0) {
-        words.extend(words_of(&register_set(tid, VECTORS).unwrap_or_default()));
-    }
-    Ok((stack, words))
-}
-
+#[cfg_attr(
+    not(any(target_arch = "x86_64", target_arch = "aarch64")),
+    expect(dead_code, reason = "the registers of other machines are not read")
+)]
 fn words_of(bytes: &[u8]) -> Vec<u64> {
     let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("a chunk has eight bytes"));
     bytes.chunks_exact(8).map(word).collect()
 }
 
 /// A set of registers of a stopped thread, by the kernel's number, in the kernel's format.
+#[cfg_attr(
+    not(any(target_arch = "x86_64", target_arch = "aarch64")),
+    expect(dead_code, reason = "the registers of other machines are not read")
+)]
 fn register_set(tid: u32, number: usize) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0_u8; 64 << 10];
     let mut vector = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
     ptrace(libc::PTRACE_GETREGSET, tid, number, &raw mut vector as usize)?;
     bytes.truncate(vector.iov_len);
     Ok(bytes)
+}
+
+/// Sets a set of registers of a stopped thread, by the kernel's number.
+#[cfg_attr(
+    not(any(target_arch = "x86_64", target_arch = "aarch64")),
+    expect(dead_code, reason = "the registers of other machines are not set")
+)]
+fn set_register_set(tid: u32, number: usize, bytes: &[u8]) -> io::Result<()> {
+    let mut bytes = bytes.to_vec();
+    let mut vector = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+    ptrace(libc::PTRACE_SETREGSET, tid, number, &raw mut vector as usize).map(drop)
 }
 
 /// The length of a signal mask in bytes, which the kernel's request needs.
@@ -207,41 +158,6 @@ pub fn mask(tid: u32) -> io::Result<u64> {
 pub fn set_mask(tid: u32, mask: u64) -> io::Result<()> {
     let mut mask = mask;
     ptrace(libc::PTRACE_SETSIGMASK as _, tid, MASK, &raw mut mask as usize).map(drop)
-}
-
-/// Whether the two bytes before an address are a system call's instruction.
-#[cfg(target_arch = "x86_64")]
-pub fn is_after_call(tid: u32, at: u64) -> io::Result<bool> {
-    const SYSCALL: i64 = 0x050f;
-    let from = at.checked_sub(2).ok_or(io::ErrorKind::InvalidData)?;
-    Ok(ptrace(libc::PTRACE_PEEKTEXT, tid, from as usize, 0)? & 0xffff == SYSCALL)
-}
-
-/// The code segment of 64-bit code.
-#[cfg(target_arch = "x86_64")]
-pub const USER_CODE: u64 = 0x33;
-
-/// If a stop has ended the thread's call, lets it make the call again.
-#[cfg(target_arch = "x86_64")]
-pub fn hide(tid: u32) -> io::Result<()> {
-    let mut registers = registers(tid)?;
-    let in_call = registers.cs == USER_CODE && registers.orig_rax as i64 >= 0;
-    if !in_call || registers.rax as i64 != -i64::from(libc::EINTR) {
-        return Ok(());
-    }
-    if is_after_call(tid, registers.rip)? {
-        registers.rip -= 2;
-        registers.rax = registers.orig_rax;
-        registers.orig_rax = u64::MAX;
-        set_registers(tid, &registers)?;
-    }
-    Ok(())
-}
-
-/// If a stop has ended the thread's call, lets it make the call again.
-#[cfg(not(target_arch = "x86_64"))]
-pub fn hide(_tid: u32) -> io::Result<()> {
-    Ok(())
 }
 
 /// The state of a thread that was told to stop.
