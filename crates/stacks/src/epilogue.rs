@@ -27,6 +27,14 @@ pub fn is_call(before: &[u8; BEFORE]) -> bool {
     before[BEFORE - 5] == 0xE8 || (2..BEFORE).any(calls)
 }
 
+/// Whether these bytes end in a call of aarch64: relative, or by a register, whose address can be signed.
+pub fn is_call_of_aarch64(before: &[u8; BEFORE]) -> bool {
+    let [.., a, b, c, d] = *before;
+    let word = u32::from_le_bytes([a, b, c, d]);
+    let (relative, register, signed) = (word >> 26 == 0x25, word & 0xFFFF_FC1F == 0xD63F_0000, word >> 11);
+    relative || register || [0xD63F_0800 >> 11, 0xD73F_0800 >> 11].contains(&signed)
+}
+
 /// The length of an operand. It has a first byte, a second one if there is an index, and a displacement.
 fn operand(bytes: &[u8]) -> Option<usize> {
     let first = *bytes.first()?;
@@ -196,6 +204,15 @@ mod tests {
         for code in [&[0xFF, 0xE1][..], &[0xFF, 0xF1], &[0xFF, 0x50], &[0xFF, 0xD1, 0x90], &[0x15, 1, 2, 3, 4], &[]] {
             assert!(!ends(code), "{code:x?}");
         }
+    }
+
+    #[test]
+    fn a_call_of_aarch64_is_one_of_four_instructions() {
+        let ends = |word: u32| is_call_of_aarch64(&(u64::from(word) << 32).to_le_bytes());
+        // bl, blr x3, blraaz x3, blraa x3, x4
+        assert!([0x9400_0001, 0x97FF_FFFF, 0xD63F_0060, 0xD63F_087F, 0xD73F_0864].into_iter().all(ends));
+        // b, br x3, ret, nop, svc
+        assert!(![0x1400_0001, 0xD61F_0060, 0xD65F_03C0, 0xD503_201F, 0xD400_0001, 0].into_iter().any(ends));
     }
 
     proptest! {

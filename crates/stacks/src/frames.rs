@@ -6,7 +6,7 @@
 //! reader is used: gimli's rows take some KiB.
 
 use crate::bytes::Bytes;
-use crate::rule::{Cfa, Rbp, Rule};
+use crate::rule::{Back, CallerRule, Cfa, Rbp, Rule};
 
 /// The segment with the tables of a program.
 #[derive(Clone, Copy, Debug)]
@@ -19,10 +19,19 @@ pub struct Tables<'a> {
     pub header: u64,
 }
 
-// The registers' numbers in the tables.
-const RBP: u64 = 6;
-const RSP: u64 = 7;
-const RETURN: u64 = 16;
+/// The numbers of a processor's registers in the tables.
+#[derive(Clone, Copy)]
+struct Numbers {
+    frame: u64,
+    stack: u64,
+    back: u64,
+    /// Where the return address is, as long as a table says nothing else.
+    first: Place,
+}
+
+const X86_64: Numbers = Numbers { frame: 6, stack: 7, back: 16, first: Place::Other };
+/// A function begins with its return address in x30.
+const AARCH64: Numbers = Numbers { frame: 29, stack: 31, back: 30, first: Place::Same };
 
 /// The maximum number of rows that `remember_state` keeps.
 const REMEMBERED: usize = 8;
@@ -58,6 +67,7 @@ struct Row {
 
 /// The part that functions of one compilation share (CIE).
 struct Common {
+    numbers: Numbers,
     code_align: u64,
     data_align: i64,
     /// The encoding of the functions' addresses.
@@ -74,17 +84,24 @@ impl<'a> Tables<'a> {
         (offset < self.bytes.len()).then(|| Bytes::from(self.bytes, offset))
     }
 
-    /// The rule for an address of code. [`Rule::UNKNOWN`] if there is none.
+    /// The rule for an address of code of x86-64. [`Rule::UNKNOWN`] if there is none.
     pub fn rule(&self, pc: u64) -> Rule {
-        self.find(pc).unwrap_or(Rule::UNKNOWN)
+        self.row(pc, X86_64).map_or(Rule::UNKNOWN, |(row, is_signal)| rule_of(&row, is_signal))
     }
 
-    fn find(&self, pc: u64) -> Option<Rule> {
+    /// The rule for an address of code of aarch64. [`CallerRule::UNKNOWN`] if there is none.
+    pub fn aarch64(&self, pc: u64) -> CallerRule {
+        let row = self.row(pc, AARCH64).filter(|(_, is_signal)| !is_signal);
+        row.and_then(|(row, _)| caller_of(&row, AARCH64)).unwrap_or(CallerRule::UNKNOWN)
+    }
+
+    /// The row for an address, and whether the kernel calls this code for a signal.
+    fn row(&self, pc: u64, numbers: Numbers) -> Option<(Row, bool)> {
         let entry = self.entry(pc)?;
         let mut at = self.at(entry)?;
         let (start, after) = self.length(&mut at)?;
         let back = at.u32()?;
-        let common = self.common(start.checked_sub(u64::from(back))?)?;
+        let common = self.common(start.checked_sub(u64::from(back))?, numbers)?;
         let first = self.pointer(&mut at, common.encoding)?;
         let count = self.pointer(&mut at, common.encoding & 0x0F)?;
         if pc.wrapping_sub(first) >= count {
@@ -94,13 +111,13 @@ impl<'a> Tables<'a> {
             let length = at.unsigned()?;
             at.skip(length)?;
         }
-        let mut row = Row { cfa: Base::Other, rbp: Place::Same, back: Place::Other };
+        let mut row = Row { cfa: Base::Other, rbp: Place::Same, back: numbers.first };
         let first_code = Bytes { all: self.bytes, at: common.from, end: common.to };
         execute(first_code, &common, None, 0, u64::MAX, &mut row)?;
         let code = Bytes { all: self.bytes, at: at.at, end: after };
         let initial = row;
         execute(code, &common, Some(initial), first, pc, &mut row)?;
-        Some(rule_of(&row, common.is_signal))
+        Some((row, common.is_signal))
     }
 
     /// The address of the entry of the last function that begins at or before `pc`, from the sorted table of `.eh_frame_hdr`.
@@ -133,7 +150,7 @@ impl<'a> Tables<'a> {
         (end <= self.bytes.len()).then_some((self.address.wrapping_add(at.at as u64), end))
     }
 
-    fn common(&self, address: u64) -> Option<Common> {
+    fn common(&self, address: u64, numbers: Numbers) -> Option<Common> {
         let mut at = self.at(address)?;
         let (_, to) = self.length(&mut at)?;
         at.end = to;
@@ -151,7 +168,7 @@ impl<'a> Tables<'a> {
         let (code_align, data_align) = (at.unsigned()?, at.signed()?);
         let back = if version == 1 { u64::from(at.u8()?) } else { at.unsigned()? };
         let mut common =
-            Common { code_align, data_align, encoding: 0, is_augmented: false, is_signal: false, from: 0, to };
+            Common { numbers, code_align, data_align, encoding: 0, is_augmented: false, is_signal: false, from: 0, to };
         let mut after = None;
         let mut letters = letters;
         loop {
@@ -174,7 +191,7 @@ impl<'a> Tables<'a> {
             }
         }
         common.from = after.unwrap_or(at.at);
-        (back == RETURN && common.from <= to).then_some(common)
+        (back == numbers.back && common.from <= to).then_some(common)
     }
 
     /// Reads a pointer in one of the encodings that need no register and no other memory.
@@ -208,6 +225,9 @@ fn execute(mut at: Bytes, common: &Common, initial: Option<Row>, first: u64, pc:
     let mut kept = [*row; REMEMBERED];
     let mut depth = 0_usize;
     let mut here = first;
+    let numbers = common.numbers;
+    let set = |row: &mut Row, register: u64, place: Place| set(row, numbers, register, place);
+    let restore = |row: &mut Row, register: u64, initial: Row| restore(row, numbers, register, initial);
     let scaled = |number: u64| (number as i64).wrapping_mul(common.data_align);
     while at.at < at.end {
         let code = at.u8()?;
@@ -284,6 +304,8 @@ fn execute(mut at: Bytes, common: &Common, initial: Option<Row>, first: u64, pc:
                     expression(&mut at)?;
                     set(row, register, Place::Other);
                 }
+                // The return address is signed from here on, or no longer. Its bits that are no address are removed when it is read.
+                0x2D if numbers.back == AARCH64.back => {}
                 // GNU_args_size
                 0x2E => _ = at.unsigned()?,
                 // GNU_negative_offset_extended
@@ -311,19 +333,19 @@ fn with_distance(cfa: Base, distance: i64) -> Base {
     }
 }
 
-fn set(row: &mut Row, register: u64, place: Place) {
-    match register {
-        RBP => row.rbp = place,
-        RETURN => row.back = place,
-        _ => {}
+fn set(row: &mut Row, numbers: Numbers, register: u64, place: Place) {
+    if register == numbers.frame {
+        row.rbp = place;
+    } else if register == numbers.back {
+        row.back = place;
     }
 }
 
-fn restore(row: &mut Row, register: u64, initial: Row) {
-    match register {
-        RBP => row.rbp = initial.rbp,
-        RETURN => row.back = initial.back,
-        _ => {}
+fn restore(row: &mut Row, numbers: Numbers, register: u64, initial: Row) {
+    if register == numbers.frame {
+        row.rbp = initial.rbp;
+    } else if register == numbers.back {
+        row.back = initial.back;
     }
 }
 
@@ -369,27 +391,43 @@ pub(crate) const SIGNAL: [i64; 3] = [160, 120, 168];
 
 fn rule_of(row: &Row, is_signal: bool) -> Rule {
     if is_signal {
+        let stack = X86_64.stack;
         let [rsp, rbp, rip] = SIGNAL;
-        let is_known =
-            row.cfa == Base::AtRegister(RSP, rsp) && row.rbp == Place::At(RSP, rbp) && row.back == Place::At(RSP, rip);
+        let is_known = row.cfa == Base::AtRegister(stack, rsp)
+            && row.rbp == Place::At(stack, rbp)
+            && row.back == Place::At(stack, rip);
         return Rule::new(if is_known { Cfa::Signal } else { Cfa::Unknown }, Rbp::Same);
     }
+    match caller_of(row, X86_64) {
+        Some(CallerRule { cfa: Cfa::End, rbp, .. }) => Rule::new(Cfa::End, rbp),
+        // The call instruction has written the return address there.
+        Some(CallerRule { cfa, rbp, back: Back::AtCfa(-8) }) => Rule::new(cfa, rbp),
+        _ => Rule::UNKNOWN,
+    }
+}
+
+/// The places of the caller's registers; `None` if the row has a form that is not supported here.
+fn caller_of(row: &Row, numbers: Numbers) -> Option<CallerRule> {
     let rbp = match row.rbp {
         // An undefined register keeps its value, as in GCC's unwinder.
         Place::Same | Place::Undefined => Rbp::Same,
         Place::AtCfa(apart) => Rbp::AtCfa(apart),
-        Place::At(RBP, apart) => Rbp::AtRbp(apart),
-        Place::At(..) | Place::Other => return Rule::UNKNOWN,
+        Place::At(register, apart) if register == numbers.frame => Rbp::AtRbp(apart),
+        Place::At(..) | Place::Other => return None,
     };
-    let cfa = match (row.back, row.cfa) {
-        (Place::Undefined, _) => Cfa::End,
-        // The call instruction has written the return address there.
-        (Place::AtCfa(-8), Base::Register(RSP, distance)) => Cfa::Rsp(distance),
-        (Place::AtCfa(-8), Base::Register(RBP, distance)) => Cfa::Rbp(distance),
-        (Place::AtCfa(-8), Base::AtRegister(RBP, distance)) => Cfa::AtRbp(distance),
-        _ => Cfa::Unknown,
+    let back = match row.back {
+        Place::Undefined => return Some(CallerRule { cfa: Cfa::End, rbp, back: Back::Register }),
+        Place::AtCfa(apart) => Back::AtCfa(apart),
+        Place::Same if numbers.first == Place::Same => Back::Register,
+        _ => return None,
     };
-    Rule::new(cfa, rbp)
+    let cfa = match row.cfa {
+        Base::Register(register, distance) if register == numbers.stack => Cfa::Rsp(distance),
+        Base::Register(register, distance) if register == numbers.frame => Cfa::Rbp(distance),
+        Base::AtRegister(register, distance) if register == numbers.frame => Cfa::AtRbp(distance),
+        _ => return None,
+    };
+    Some(CallerRule { cfa, rbp, back })
 }
 
 #[cfg(test)]

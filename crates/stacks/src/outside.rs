@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use crate::epilogue::{self, AFTER, BEFORE};
 use crate::frames::SIGNAL;
-use crate::rule::{Cfa, Rbp, Rule};
+use crate::rule::{Back, CallerRule, Cfa, Rbp};
 use crate::walk::WalkRegisters;
 use file::Tables;
 
@@ -40,6 +40,10 @@ pub trait OutsideProcess {
     fn code(&self, at: u64) -> Option<CodeMapping>;
     /// Copies bytes of the mapping's file, from the offset `at`. Returns whether all were copied, which is false for memory without a file.
     fn read_file(&self, code: &CodeMapping, at: u64, into: &mut [u8]) -> bool;
+    /// The bits of a return address that are an address. On aarch64 a program can sign its return addresses, in the other bits.
+    fn address_bits(&self) -> u64 {
+        u64::MAX
+    }
 }
 
 /// A frame.
@@ -49,6 +53,8 @@ pub struct OutsideFrame {
     pub at: WalkRegisters,
     /// Whether the address is that of an interrupted instruction. Otherwise it is a return address.
     pub is_exact: bool,
+    /// The return address, if it is known that it is in a register: in x30 of aarch64, in the innermost frame of a stopped thread.
+    pub back: Option<u64>,
 }
 
 impl OutsideFrame {
@@ -84,7 +90,7 @@ pub struct OutsideStack {
 #[derive(Default)]
 pub struct UnwindTables {
     tables: BTreeMap<u64, (CodeMapping, Option<Tables>)>,
-    rules: BTreeMap<u64, Rule>,
+    rules: BTreeMap<u64, CallerRule>,
     /// The number of bytes of all tables.
     bytes: u64,
 }
@@ -121,10 +127,11 @@ impl UnwindTables {
         }
     }
 
-    /// Walks the stack of a thread that has these registers.
-    pub fn walk(&mut self, process: &dyn OutsideProcess, from: WalkRegisters) -> OutsideStack {
+    /// Walks the stack of a thread that has these registers. `back` is the value of the register of return addresses, if the machine has
+    /// one and its value is known.
+    pub fn walk(&mut self, process: &dyn OutsideProcess, from: WalkRegisters, back: Option<u64>) -> OutsideStack {
         let mut frames = Vec::new();
-        let mut next = OutsideFrame { at: from, is_exact: true };
+        let mut next = OutsideFrame { at: from, is_exact: true, back };
         let end = loop {
             if frames.len() == MOST {
                 break End::Cut;
@@ -141,18 +148,18 @@ impl UnwindTables {
         OutsideStack { frames, end }
     }
 
-    fn rule(&mut self, process: &dyn OutsideProcess, frame: &OutsideFrame) -> Rule {
+    fn rule(&mut self, process: &dyn OutsideProcess, frame: &OutsideFrame) -> CallerRule {
         let pc = frame.inside();
         if let Some(rule) = self.rules.get(&pc) {
             return *rule;
         }
-        let rule = process.code(pc).map_or(Rule::UNKNOWN, |code| {
+        let rule = process.code(pc).map_or(CallerRule::UNKNOWN, |code| {
             self.read(process, code);
             match self.tables.get(&code.from).and_then(|(_, tables)| tables.as_ref()) {
                 Some(tables) => tables.rule(pc),
                 // An interrupted instruction gets no such rule, because nobody knows how much of the frame is built there.
                 None if !frame.is_exact => by_code(process, frame.at.pc),
-                None => Rule::UNKNOWN,
+                None => CallerRule::UNKNOWN,
             }
         });
         self.rules.insert(pc, rule);
@@ -160,21 +167,24 @@ impl UnwindTables {
     }
 }
 
-/// Derives the rule of a return address from the code around it. This is for code that a runtime has made.
-fn by_code(process: &dyn OutsideProcess, pc: u64) -> Rule {
+/// Derives the rule of a return address from the code around it. This is for code that a runtime has made. It understands code of x86-64 only.
+fn by_code(process: &dyn OutsideProcess, pc: u64) -> CallerRule {
+    if !cfg!(target_arch = "x86_64") {
+        return CallerRule::UNKNOWN;
+    }
     let (mut before, mut after) = ([0; BEFORE], [0; AFTER]);
     let is_read = process.read(pc.wrapping_sub(BEFORE as u64), &mut before) && process.read(pc, &mut after);
-    if is_read { epilogue::rule(&before, &after) } else { Rule::UNKNOWN }
+    if is_read { epilogue::rule(&before, &after).into() } else { CallerRule::UNKNOWN }
 }
 
 /// The caller's frame.
-fn step(process: &dyn OutsideProcess, frame: &OutsideFrame, rule: Rule) -> Result<OutsideFrame, End> {
+fn step(process: &dyn OutsideProcess, frame: &OutsideFrame, rule: CallerRule) -> Result<OutsideFrame, End> {
     let WalkRegisters { sp, bp, .. } = frame.at;
     let word = |address: u64| {
         let mut bytes = [0; 8];
         process.read(address, &mut bytes).then(|| u64::from_le_bytes(bytes)).ok_or(End::Broken)
     };
-    let cfa = match rule.cfa() {
+    let cfa = match rule.cfa {
         Cfa::Rsp(distance) => sp.wrapping_add(distance as u64),
         Cfa::Rbp(distance) => bp.wrapping_add(distance as u64),
         Cfa::AtRbp(distance) => word(bp.wrapping_add(distance as u64))?,
@@ -183,21 +193,28 @@ fn step(process: &dyn OutsideProcess, frame: &OutsideFrame, rule: Rule) -> Resul
             return Ok(OutsideFrame {
                 at: WalkRegisters { pc: word(pc)?, sp: word(sp)?, bp: word(bp)? },
                 is_exact: true,
+                back: None,
             });
         }
         Cfa::End => return Err(End::Outermost),
         Cfa::Unknown => return Err(End::Broken),
     };
-    // The caller's frame must be above this one.
-    if cfa <= sp {
+    let (pc, lowest) = match rule.back {
+        // The caller's frame must be above this one.
+        Back::AtCfa(apart) => (word(cfa.wrapping_add(apart as u64))?, sp.saturating_add(1)),
+        // A function that calls no other one can have no frame.
+        Back::Register => (frame.back.ok_or(End::Broken)?, sp),
+    };
+    if cfa < lowest {
         return Err(End::Broken);
     }
-    let bp = match rule.rbp() {
+    let bp = match rule.rbp {
         Rbp::Same => bp,
         Rbp::AtCfa(apart) => word(cfa.wrapping_add(apart as u64))?,
         Rbp::AtRbp(apart) => word(bp.wrapping_add(apart as u64))?,
     };
-    Ok(OutsideFrame { at: WalkRegisters { pc: word(cfa.wrapping_sub(8))?, sp: cfa, bp }, is_exact: false })
+    let at = WalkRegisters { pc: pc & process.address_bits(), sp: cfa, bp };
+    Ok(OutsideFrame { at, is_exact: false, back: None })
 }
 
 #[cfg(test)]

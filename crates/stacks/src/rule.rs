@@ -32,6 +32,38 @@ pub enum Rbp {
     AtRbp(i64),
 }
 
+/// Where the return address is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Back {
+    /// At the CFA plus this offset.
+    AtCfa(i64),
+    /// In the register in which the processor puts it: x30 of aarch64.
+    Register,
+}
+
+/// A rule for code whose return address can be anywhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallerRule {
+    /// How the CFA is found.
+    pub cfa: Cfa,
+    /// Where the caller's frame pointer is.
+    pub rbp: Rbp,
+    /// Where the return address is.
+    pub back: Back,
+}
+
+impl CallerRule {
+    /// The rule that ends a walk.
+    pub const UNKNOWN: CallerRule = CallerRule { cfa: Cfa::Unknown, rbp: Rbp::Same, back: Back::Register };
+}
+
+impl From<Rule> for CallerRule {
+    /// A rule of x86-64, where a call writes the return address right below the CFA.
+    fn from(rule: Rule) -> CallerRule {
+        CallerRule { cfa: rule.cfa(), rbp: rule.rbp(), back: Back::AtCfa(-8) }
+    }
+}
+
 /// A rule as one number. 0 means that the rule was not looked up yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(transparent)]

@@ -15,7 +15,7 @@ use allocanary_doctor::remedies::remedies;
 use allocanary_heap::ReadMode;
 use allocanary_heap::reader::{serve, serves};
 use allocanary_inside::give_back::symbols::{self, CodeFunctions};
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use allocanary_inside::give_back::walks;
 use allocanary_node::look;
 
@@ -25,7 +25,7 @@ pub fn serve_if_asked() -> Option<ExitCode> {
     let Some(memory) = serves(std::env::args_os()) else {
         // The child also reads what `give-back` needs of a process.
         symbols::search_by(functions);
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
         walks::ask_by(super::reader::walked);
         return None;
     };
@@ -36,11 +36,14 @@ pub fn serve_if_asked() -> Option<ExitCode> {
 /// What one answer leaves for the next.
 #[derive(Default)]
 struct Left {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     ground: Option<walks::Ground>,
 }
 
-#[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables, reason = "the parameter is used by give-back only"))]
+#[cfg_attr(
+    not(any(target_arch = "x86_64", target_arch = "aarch64")),
+    expect(unused_variables, reason = "the parameter is used by give-back only")
+)]
 fn answer(text: &str, left: &mut Left) -> String {
     let answer: Result<String, String> = match serde_json::from_str(text) {
         Ok(Asked::Diagnosis { pid, form, reading, checks, surroundings }) => {
@@ -55,7 +58,7 @@ fn answer(text: &str, left: &mut Left) -> String {
         Ok(Asked::Functions { pid, wanted }) => {
             serde_json::to_string(&CodeFunctions::here(pid, &wanted)).map_err(|error| error.to_string())
         }
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
         Ok(Asked::Walks(asked)) => walks::answer(&mut left.ground, &asked)
             .and_then(|answer| serde_json::to_string(&answer).map_err(|error| error.to_string())),
         Ok(Asked::Remedies { reading, checks, surroundings }) => {

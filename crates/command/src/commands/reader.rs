@@ -17,7 +17,7 @@ use allocanary_doctor::remedies::{CallChecks, Remedy, remedies};
 use allocanary_heap::reader::{Cost, MEMORY, Reader, RequestSubject};
 use allocanary_heap::{Area, LargeMapping, Reading};
 use allocanary_inside::give_back::symbols::{self, CodeFunctions};
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use allocanary_inside::give_back::walks;
 use allocanary_node::look;
 
@@ -47,7 +47,7 @@ pub(super) enum Asked {
     /// Where its functions are.
     Functions { pid: u32, wanted: symbols::FunctionSearch },
     /// The stacks of its threads, before and while one of them is stopped.
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     Walks(walks::WalkQuestion),
     /// What points into the memory that it mapped itself.
     Held { pid: u32, mappings: Vec<LargeMapping>, time: Duration },
@@ -162,7 +162,7 @@ pub(super) fn functions(pid: u32, wanted: &symbols::FunctionSearch) -> Result<Co
 }
 
 /// Answers questions about the stacks of a process. It keeps one child, which has read the program's files.
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(super) fn walked(pid: u32) -> walks::Ask {
     let mut reader = Reader::new(MEMORY);
     Box::new(move |asked, time| {

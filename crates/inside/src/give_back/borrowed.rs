@@ -5,9 +5,14 @@
 //! written to its stack. Then its registers are set, in one step. From then on the thread needs no help. Nothing is mapped, and no
 //! memory has to be executable.
 //!
-//! While this command runs, the thread raises a signal at the end of a function, for which the process has no handler. This command notices
-//! the signal, and restores everything itself. Only in this way does the wait keep the rest of its time: at the end of a signal's handler,
-//! the kernel forgets that time.
+//! While this command runs, it notices the end of a function, and restores everything itself. Only in this way does the wait keep the rest of
+//! its time: at the end of a signal's handler, the kernel forgets that time. How the end is noticed, and how a wait begins again, differs by
+//! machine.
+
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
+#[cfg(target_arch = "x86_64")]
+mod x86_64;
 
 use std::cell::RefCell;
 use std::io;
@@ -15,14 +20,18 @@ use std::marker::PhantomData;
 use std::time::{Duration, Instant};
 
 use allocanary_heap::Memory;
-use allocanary_heap::ptrace::{self, Resume, SignalMask, StopState};
+use allocanary_heap::ptrace::{self, Registers, Resume, SignalMask, StopState};
 use allocanary_sys::proc::ProcStatus;
 use allocanary_sys::proc::pids::tids;
-use libc::user_regs_struct as Registers;
 
-use crate::give_back::chain::{self, Chain, NOTHING, ReturnState};
-use crate::give_back::frame::{self, Extended};
-use crate::give_back::held::{StoppedThread, Traced, ends_by_signal, let_go};
+#[cfg(target_arch = "aarch64")]
+use aarch64 as machine;
+#[cfg(target_arch = "x86_64")]
+use x86_64 as machine;
+
+use crate::give_back::chain::{self, Chain, ReturnState};
+use crate::give_back::frame::Extended;
+use crate::give_back::held::{StoppedThread, Traced, ends_by_signal, hide, let_go};
 use crate::give_back::reader::ThreadReader;
 use crate::give_back::remedy::{Argument, Does};
 use crate::give_back::steps::step;
@@ -30,14 +39,10 @@ use crate::give_back::stopping::{self, StopOutcome};
 use crate::give_back::threads::WaitingThread;
 use crate::give_back::walks::ProcessWalks;
 use crate::give_back::way_back::WayBack;
-use crate::give_back::{Refusal, filter, locks, needs, room, waits};
+use crate::give_back::{Refusal, filter, locks, needs, room};
 
 /// A thread that makes a call is checked at least this often.
 const PATIENCE: Duration = Duration::from_secs(2);
-
-/// The results of interrupted system calls that the kernel repeats by itself: ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND and
-/// ERESTART_RESTARTBLOCK.
-const RESTARTED: [i64; 4] = [-512, -513, -514, -516];
 
 /// What was prepared before a thread is borrowed.
 pub struct BorrowPlan<'a> {
@@ -47,8 +52,8 @@ pub struct BorrowPlan<'a> {
     pub walks: &'a RefCell<ProcessWalks>,
     /// The code by which a thread returns to its wait.
     pub way: &'a WayBack,
-    /// The signal that reports the end of a call.
-    pub notice: i32,
+    /// The signal that reports the end of a call, if one is needed.
+    pub notice: Option<i32>,
     /// What the calls do, for a filter of system calls.
     pub does: Does,
     /// Whether a call will start a thread.
@@ -65,20 +70,38 @@ pub enum BorrowResult<'a> {
     Unfit(String),
 }
 
+/// The state of a thread that was stopped in a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WaitState {
+    /// It still waits in the same call, which the kernel makes again, or which has just ended with success.
+    Waits,
+    /// The stop has ended the call with EINTR.
+    Interrupted,
+    /// It no longer waits in this call.
+    GoneOn,
+}
+
 /// A thread that has been borrowed. Only the thread of this process that took it can use it.
 pub struct Borrowed<'a> {
     pid: u32,
     tid: u32,
-    wait: &'static str,
+    waiting: WaitingThread,
     prepared: &'a BorrowPlan<'a>,
-    /// Its registers when it was stopped, and the registers with which it begins its wait again without the kernel's help.
+    /// Its registers when it was stopped.
+    #[cfg(target_arch = "x86_64")]
     found: Registers,
+    /// Whether the stop has ended the wait.
+    #[cfg(target_arch = "x86_64")]
+    interrupted: bool,
+    /// The registers with which it begins its wait again without the kernel's help.
     again: Registers,
     told: Vec<u8>,
     extended: Extended,
     mask: u64,
     errno: (u64, u32),
     chain: Chain,
+    /// How the thread was last let continue.
+    how: Resume,
     /// Whether a call was begun.
     begun: bool,
     /// Whether the thread has ended.
@@ -95,7 +118,7 @@ pub struct Borrowed<'a> {
 
 impl std::fmt::Debug for Borrowed<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Borrowed(thread {} in {})", self.tid, self.wait)
+        write!(f, "Borrowed(thread {} in {})", self.tid, self.wait())
     }
 }
 
@@ -112,7 +135,8 @@ impl<'a> Borrowed<'a> {
         step();
         let _ = ptrace::interrupt(tid);
         step();
-        let stopped = stopping::stop(&mut Traced { pid, tid }).inspect_err(|_| let_go(pid, tid, 0));
+        let told = waiting.told;
+        let stopped = stopping::stop(&mut Traced { pid, tid, told }).inspect_err(|_| let_go(pid, tid, 0, &told));
         match stopped.map_err(|error| Refusal::of(pid, "stopping a thread", error))? {
             StopOutcome::Still => {}
             StopOutcome::Gone => return Ok(BorrowResult::GoneOn),
@@ -120,36 +144,39 @@ impl<'a> Borrowed<'a> {
             StopOutcome::Never => return Err(Refusal::Never { pid, tid }),
         }
         step();
-        let stop = StoppedThread { pid, tid };
+        let stop = StoppedThread { pid, tid, told };
         let found = stop.registers()?;
         // By now the thread may wait in another call, for a lock of the allocator.
-        let arguments = [found.rdi, found.rsi, found.rdx, found.r10, found.r8, found.r9];
-        let now = waits::harmless(found.orig_rax as i64, &arguments, |at| prepared.reader.word(at));
-        if now != Some(waiting.wait) || !is_waiting(tid, &found) {
-            return Ok(BorrowResult::GoneOn);
-        }
+        let state = machine::state(prepared, waiting, &found);
         // This comes first: if the stop has ended a wait, the wait continues even if this command ends.
-        if found.rax as i64 == -i64::from(libc::EINTR) {
-            if ends_by_signal(pid, tid, 0) {
-                return Ok(BorrowResult::GoneOn);
+        match state {
+            WaitState::GoneOn => return Ok(BorrowResult::GoneOn),
+            WaitState::Interrupted if ends_by_signal(pid, tid, 0) => return Ok(BorrowResult::GoneOn),
+            WaitState::Interrupted => {
+                hide(tid, &told).map_err(|error| Refusal::of(pid, "setting registers", error))?;
             }
-            ptrace::hide(tid).map_err(|error| Refusal::of(pid, "setting registers", error))?;
+            WaitState::Waits => {}
         }
         step();
         let unfit = |why: &str| Ok(BorrowResult::Unfit(format!("waiting in {} {why}", waiting.name())));
-        let at = allocanary_stacks::walk::WalkRegisters { pc: found.rip, sp: found.rsp, bp: found.rbp };
-        if let Some(why) = prepared.walks.borrow_mut().unfit(at, waiting.wait.is_for_another())? {
+        let (at, back) = machine::place(&found);
+        if let Some(why) = prepared.walks.borrow_mut().unfit(at, back, waiting.wait.is_for_another())? {
             return unfit(&why.words());
         }
-        let Some(again) = again(waiting, &found) else { return unfit("again, it is not known for what") };
+        let Some(again) = machine::again(waiting, &found) else { return unfit("again, it is not known for what") };
         let (told, mask) = stop.state()?;
-        let extended = frame::parts(&told).and_then(|(parts, size)| Extended::new(&told, parts, size));
-        let Some(extended) = extended else { return unfit("with registers that are not known here (AMX)") };
-        let Some(room) = room::below(prepared.reader, pid, found.rsp, found.fs_base) else {
+        let extended = Extended::of(&told).ok_or("with registers that are not known here (AMX)");
+        let extended = match extended.and_then(|extended| machine::unusual(tid).map_or(Ok(extended), Err)) {
+            Ok(extended) => extended,
+            Err(why) => return unfit(why),
+        };
+        let pointer = machine::pointer(tid, &found);
+        let pointer = pointer.map_err(|error| Refusal::of(pid, "reading registers", error))?;
+        let Some(room) = room::below(prepared.reader, pid, at.sp, pointer) else {
             return unfit("on a stack whose size is not known, such as a coroutine's or a signal's");
         };
-        let chain = Chain::below(found.rsp, &extended, prepared.way);
-        if room < found.rsp - chain.lowest + room::NEEDED {
+        let chain = Chain::below(at.sp, &extended, prepared.way);
+        if room < at.sp - chain.lowest + room::NEEDED {
             return unfit("on a stack with too little room");
         }
         let is_there = |at: u64| prepared.reader.mapping(at).is_some_and(|one| one.writable);
@@ -157,22 +184,26 @@ impl<'a> Borrowed<'a> {
             return unfit("on a stack with too little room");
         }
         prepared.check_filters(pid, tid)?;
-        let at = found.fs_base.wrapping_add(prepared.way.errno);
+        let at = pointer.wrapping_add(prepared.way.errno);
         let number = prepared.reader.own_bytes(at, 4)?;
         let errno = (at, u32::from_le_bytes(number.try_into().unwrap_or_default()));
         stop.keep();
         Ok(BorrowResult::Borrowed(Box::new(Borrowed {
             pid,
             tid,
-            wait: waiting.name(),
+            waiting: *waiting,
             prepared,
+            #[cfg(target_arch = "x86_64")]
             found,
+            #[cfg(target_arch = "x86_64")]
+            interrupted: state == WaitState::Interrupted,
             again,
             told,
             extended,
             mask,
             errno,
             chain,
+            how: Resume::Freely,
             begun: false,
             ended: false,
             left: false,
@@ -194,7 +225,7 @@ impl<'a> Borrowed<'a> {
 
     /// The call in which it waits.
     pub fn wait(&self) -> &'static str {
-        self.wait
+        self.waiting.name()
     }
 
     /// The bytes to which an argument of the last call points, after the call.
@@ -234,30 +265,33 @@ impl<'a> Borrowed<'a> {
         masked.map_err(|error| Refusal::of(self.pid, "blocking signals", error))?;
         step();
         let begun = Instant::now();
+        let mut asked = false;
         loop {
-            self.resume(Resume::Freely, 0)?;
+            self.resume(machine::TO_END, 0)?;
             step();
             let mut stop = self.next(Some(Instant::now() + patience))?;
-            let asked = stop == StopState::NotYet;
-            if asked {
+            if stop == StopState::NotYet {
+                asked = true;
                 let _ = ptrace::interrupt(self.tid);
                 stop = self.next(None)?;
             }
             step();
+            if let Some(result) = self.result(stop)? {
+                return Ok(result);
+            }
             match stop {
-                StopState::By(signal) if signal == notice => match self.result()? {
-                    NOTHING => {}
-                    result => return Ok(result),
-                },
-                StopState::By(0) if asked && sleeps(&self.registers()?) => {
+                StopState::By(0) if asked && machine::sleeps(self.tid, &self.registers()?) => {
                     let waited = begun.elapsed();
-                    if one_lock_at_a_time && is_at_lock(&self.registers()?) && self.holds_nothing() {
+                    let is_at_lock = machine::is_at_lock(self.tid, &self.registers()?);
+                    if one_lock_at_a_time && is_at_lock && self.holds_nothing() {
                         return Err(Refusal::Locked { pid: self.pid, tid: self.tid, waited });
                     }
                     self.left = true;
                     return Err(Refusal::Left { pid: self.pid, tid: self.tid, waited });
                 }
-                StopState::By(0) | StopState::AtCall | StopState::NotYet => {}
+                StopState::By(0) => asked = false,
+                StopState::AtCall | StopState::NotYet => {}
+                StopState::By(signal) if Some(signal) == notice => {}
                 StopState::By(signal) => return Err(self.fault(signal)),
                 StopState::Ended => return Err(Refusal::Ended(self.pid)),
             }
@@ -270,13 +304,8 @@ impl<'a> Borrowed<'a> {
             || !locks::holders_of_loader(self.prepared.reader, &[self.tid]).contains(&self.tid)
     }
 
-    fn result(&self) -> Result<u64, Refusal> {
-        let bytes = self.prepared.reader.own_bytes(self.chain.result(), 8)?;
-        Ok(u64::from_le_bytes(bytes.try_into().unwrap_or_default()))
-    }
-
     fn fault(&self, signal: i32) -> Refusal {
-        let at = self.registers().map_or(0, |registers| registers.rip);
+        let at = self.registers().map_or(0, |registers| machine::place(&registers).0.pc);
         Refusal::Fault { pid: self.pid, tid: self.tid, signal, at }
     }
 
@@ -288,7 +317,8 @@ impl<'a> Borrowed<'a> {
         ptrace::set_registers(self.tid, registers).map_err(|error| Refusal::of(self.pid, "setting registers", error))
     }
 
-    fn resume(&self, how: Resume, signal: i32) -> Result<(), Refusal> {
+    fn resume(&mut self, how: Resume, signal: i32) -> Result<(), Refusal> {
+        self.how = how;
         let resumed = ptrace::resume(self.tid, how, signal);
         resumed.map_err(|error| Refusal::of(self.pid, "letting a thread go on", error))
     }
@@ -300,16 +330,16 @@ impl<'a> Borrowed<'a> {
         loop {
             // Each wait has a time limit, so that the thread's state is checked again and again.
             let time = until.map_or(PATIENCE, |until| until.saturating_duration_since(Instant::now()));
-            let mut thread = Traced { pid: self.pid, tid: self.tid };
+            let mut thread = Traced { pid: self.pid, tid: self.tid, told: self.waiting.told };
             let stop = stopping::wait(&mut thread, time)
                 .map_err(|error| Refusal::of(self.pid, "waiting for a thread", error))?;
             match stop {
                 StopState::NotYet if until.is_none() => {}
-                StopState::By(signal) if signal == self.prepared.notice => return Ok(stop),
-                StopState::By(libc::SIGSTOP) => self.resume(Resume::Freely, libc::SIGSTOP)?,
+                StopState::By(signal) if Some(signal) == self.prepared.notice => return Ok(stop),
+                StopState::By(libc::SIGSTOP) => self.resume(self.how, libc::SIGSTOP)?,
                 StopState::By(signal) if signal != 0 && !ptrace::is_fault(self.tid).unwrap_or(true) => {
                     self.kept.push(signal);
-                    self.resume(Resume::Freely, 0)?;
+                    self.resume(self.how, 0)?;
                 }
                 stop => {
                     self.ended |= stop == StopState::Ended;
@@ -320,19 +350,14 @@ impl<'a> Borrowed<'a> {
     }
 
     /// Restores the thread's previous state. If this command ends before the registers are set, the thread restores it alone.
-    fn put_back(&self) {
+    fn put_back(&mut self) {
+        self.before_put_back();
         let (at, number) = self.errno;
         let _ = self.prepared.reader.write_own(at, &number.to_le_bytes());
         step();
         let _ = ptrace::set_extended(self.tid, &self.told);
         step();
-        let _ = ptrace::set_mask(self.tid, self.mask);
-        step();
-        // If the stop has ended the wait, the thread makes the same call again at once. It does not if a signal has
-        // arrived that ends the call.
-        let is_ended = self.found.rax as i64 == -i64::from(libc::EINTR) && !ends_by_signal(self.pid, self.tid, 0);
-        let registers = if is_ended { Registers { orig_rax: u64::MAX, ..self.again } } else { self.found };
-        if ptrace::set_registers(self.tid, &registers).is_ok() {
+        if self.wait_again() {
             step();
             // Without this, a later reader would take these bytes for a call whose end nobody noticed.
             let nothing = vec![0; (self.chain.top - self.chain.lowest) as usize];
@@ -353,7 +378,7 @@ impl Drop for Borrowed<'_> {
             if self.begun {
                 self.put_back();
             }
-            let_go(self.pid, self.tid, 0);
+            let_go(self.pid, self.tid, 0, &self.waiting.told);
             step();
         }
         for signal in &self.kept {
@@ -396,73 +421,4 @@ fn filters_differ(pid: u32, status: &ProcStatus) -> bool {
     let of = |status: &ProcStatus| (status.seccomp, status.filters);
     let tids = tids(pid).unwrap_or_default().into_iter();
     tids.filter_map(|tid| ProcStatus::of_thread(pid, tid).ok()).any(|other| of(&other) != of(status))
-}
-
-/// Whether a stopped thread was in a system call of 64-bit code that the kernel can make again, or that has just ended with success.
-fn is_waiting(tid: u32, registers: &Registers) -> bool {
-    let result = registers.rax as i64;
-    registers.cs == ptrace::USER_CODE
-        && registers.orig_rax as i64 >= 0
-        && (RESTARTED.contains(&result) || result == -i64::from(libc::EINTR) || result >= 0)
-        && ptrace::is_after_call(tid, registers.rip).unwrap_or(false)
-}
-
-/// The registers with which a thread makes its call again without the kernel's help. If the call has ended, the registers with which the
-/// thread continues. `None` if the call is not known.
-fn again(waiting: &WaitingThread, found: &Registers) -> Option<Registers> {
-    if found.rax as i64 >= 0 {
-        return Some(*found);
-    }
-    let arguments = [found.rdi, found.rsi, found.rdx, found.r10, found.r8, found.r9];
-    let is_same = (arguments, found.rsp, found.rip) == (waiting.told.arguments, waiting.told.sp, waiting.told.pc);
-    let number = match found.orig_rax as i64 {
-        libc::SYS_restart_syscall => waiting.number.filter(|_| is_same)?,
-        number => number,
-    };
-    Some(Registers { rip: found.rip - 2, rax: number as u64, ..*found })
-}
-
-/// Whether a thread that was stopped had slept in a system call, and was not woken.
-fn sleeps(registers: &Registers) -> bool {
-    registers.orig_rax as i64 >= 0 && RESTARTED.contains(&(registers.rax as i64))
-}
-
-/// Whether a thread waits for a lock, and was not woken for it. If it had been woken, abandoning the call would lose
-/// that wake-up.
-fn is_at_lock(registers: &Registers) -> bool {
-    registers.orig_rax as i64 == libc::SYS_futex && sleeps(registers)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_a_thread_that_was_not_woken_is_taken_back_from_a_lock() {
-        let mut registers = Registers { orig_rax: libc::SYS_futex as u64, rax: -512_i64 as u64, ..zeroes() };
-        assert!(is_at_lock(&registers));
-        registers.rax = 0;
-        assert!(!is_at_lock(&registers), "it has been woken for the lock, and nobody else was");
-        registers = Registers { orig_rax: libc::SYS_madvise as u64, rax: -512_i64 as u64, ..zeroes() };
-        assert!(!is_at_lock(&registers) && sleeps(&registers));
-    }
-
-    #[test]
-    fn a_wait_begins_again_at_its_instruction_and_a_result_stays() {
-        let found = Registers { orig_rax: libc::SYS_poll as u64, rax: -516_i64 as u64, rip: 0x1002, ..zeroes() };
-        let wait = waits::harmless(libc::SYS_poll, &[0; 6], |_| None).unwrap();
-        let told = waits::SyscallState { number: libc::SYS_restart_syscall, arguments: [0; 6], sp: 0, pc: 0x1002 };
-        let waiting = WaitingThread { tid: 1, wait, told, number: Some(libc::SYS_poll) };
-        let again = |found: &Registers| super::again(&waiting, found).map(|one| (one.rip, one.rax));
-        let goes_on = Registers { orig_rax: libc::SYS_restart_syscall as u64, ..found };
-        assert_eq!(again(&goes_on), Some((0x1000, libc::SYS_poll as u64)));
-        assert_eq!(again(&Registers { rsp: 8, ..goes_on }), None, "another wait by now");
-        assert_eq!(again(&found), Some((0x1000, libc::SYS_poll as u64)));
-        assert_eq!(again(&Registers { rax: 1, ..found }), Some((0x1002, 1)));
-    }
-
-    fn zeroes() -> Registers {
-        // SAFETY: all zeroes are a value of this structure of numbers.
-        unsafe { std::mem::zeroed() }
-    }
 }

@@ -1,18 +1,19 @@
-//! The functions for machines other than x86-64. They refuse every call.
+//! The functions for machines other than x86-64 and aarch64. They refuse every call.
 
 use std::time::Duration;
 
 use crate::give_back::remedy::{Argument, FunctionCall};
 use crate::give_back::{GiveBackResult, Limits, Refusal, ReleaseCall};
 
-/// Refuses, because this machine is not x86-64.
+/// Refuses, because this machine is neither x86-64 nor aarch64.
 pub fn carry_out(
     pid: u32,
     _remedy: &ReleaseCall,
     _calls: &[FunctionCall],
     _limits: Limits,
 ) -> Result<GiveBackResult, Refusal> {
-    let state = "this build is for another machine than x86-64, and only there a thread can be borrowed".into();
+    let state =
+        "this build is for another machine than x86-64 and aarch64, and only there a thread can be borrowed".into();
     Err(Refusal::State { pid, state, instead: "Have the program make the call itself" })
 }
 
@@ -36,20 +37,22 @@ impl BorrowedCaller {
     }
 }
 
-/// Refuses, because this machine is not x86-64.
+/// Refuses, because this machine is neither x86-64 nor aarch64.
 pub fn call_inside<T: Send>(
     pid: u32,
     _names: &[&'static str],
     _patience: Duration,
     _work: impl FnOnce(&mut BorrowedCaller) -> Result<T, Refusal> + Send,
 ) -> Result<T, Refusal> {
-    let state = "this build is for another machine than x86-64, and only there a thread can be borrowed".into();
+    let state =
+        "this build is for another machine than x86-64 and aarch64, and only there a thread can be borrowed".into();
     Err(Refusal::State { pid, state, instead: "Record it from its start: `allocanary record -- PROGRAM`" })
 }
 
-/// Refuses, because this machine is not x86-64.
+/// Refuses, because this machine is neither x86-64 nor aarch64.
 pub fn check(pid: u32, _remedy: &ReleaseCall) -> Result<Option<String>, Refusal> {
-    let state = "this build is for another machine than x86-64, and only there a thread can be borrowed".into();
+    let state =
+        "this build is for another machine than x86-64 and aarch64, and only there a thread can be borrowed".into();
     Err(Refusal::State { pid, state, instead: "Have the program make the call itself" })
 }
 

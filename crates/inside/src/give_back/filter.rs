@@ -13,8 +13,8 @@ const ALLOW: u32 = 0x7fff_0000;
 /// The verdict that lets a call pass and logs it.
 const LOG: u32 = 0x7ffc_0000;
 
-/// The number of the architecture x86-64 in a filter's data.
-const X86_64: u32 = 0xc000_003e;
+/// The number of this machine in a filter's data.
+const MACHINE: u32 = if cfg!(target_arch = "aarch64") { 0xc000_00b7 } else { 0xc000_003e };
 
 /// A system call with the arguments that are known in advance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +71,7 @@ enum Next {
 fn told(call: &SyscallArgs, at: u32) -> Option<Option<u32>> {
     match at {
         0 => Some(Some(call.number as u32)),
-        4 => Some(Some(X86_64)),
+        4 => Some(Some(MACHINE)),
         8 | 12 => Some(None),
         16..64 if at.is_multiple_of(4) => {
             let argument = call.arguments[(at as usize - 16) / 8];
@@ -193,7 +193,7 @@ mod tests {
     fn a_list_of_calls_is_followed() {
         let filter = [
             LOAD_MACHINE,
-            (0x15, 1, 0, X86_64),
+            (0x15, 1, 0, MACHINE),
             end(0),
             LOAD_NUMBER,
             (0x15, 0, 1, libc::SYS_munmap as u32),

@@ -3,17 +3,19 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use allocanary_heap::ptrace::{self, StopState};
+use allocanary_heap::ptrace::{self, Registers, StopState};
 use allocanary_sys::proc::ProcStatus;
-use libc::user_regs_struct as Registers;
 
 use crate::give_back::Refusal;
 use crate::give_back::stopping::Tracee;
+use crate::give_back::waits::SyscallState;
 
 /// A stopped thread. When the value is dropped, the thread continues as it was. After `keep` it stays stopped.
 pub struct StoppedThread {
     pub pid: u32,
     pub tid: u32,
+    /// The call in which it was.
+    pub told: SyscallState,
 }
 
 impl StoppedThread {
@@ -34,7 +36,7 @@ impl StoppedThread {
 
 impl Drop for StoppedThread {
     fn drop(&mut self) {
-        let_go(self.pid, self.tid, 0);
+        let_go(self.pid, self.tid, 0, &self.told);
     }
 }
 
@@ -42,6 +44,8 @@ impl Drop for StoppedThread {
 pub struct Traced {
     pub pid: u32,
     pub tid: u32,
+    /// The call in which it was.
+    pub told: SyscallState,
 }
 
 impl Tracee for Traced {
@@ -50,7 +54,7 @@ impl Tracee for Traced {
     }
 
     fn let_go(&mut self, signal: i32) {
-        let_go(self.pid, self.tid, signal);
+        let_go(self.pid, self.tid, signal, &self.told);
     }
 
     fn pause(&mut self, time: Duration) -> Duration {
@@ -61,12 +65,24 @@ impl Tracee for Traced {
 }
 
 /// Detaches from a stopped thread, which then continues. `signal` is the signal that it was about to get, or 0. If the stop has ended its
-/// call with EINTR, the thread makes the call again, unless a signal ends the call.
-pub fn let_go(pid: u32, tid: u32, signal: i32) {
+/// call with EINTR, the thread makes the call again, unless a signal ends the call. `told` is the call.
+pub fn let_go(pid: u32, tid: u32, signal: i32, told: &SyscallState) {
     if !ends_by_signal(pid, tid, signal) {
-        let _ = ptrace::hide(tid);
+        let _ = hide(tid, told);
     }
     let _ = ptrace::detach(tid, signal);
+}
+
+/// If the stop has ended the call of a thread with EINTR, the thread makes this call again.
+#[cfg(target_arch = "x86_64")]
+pub fn hide(tid: u32, _told: &SyscallState) -> io::Result<()> {
+    ptrace::hide(tid)
+}
+
+/// If the stop has ended the call of a thread with EINTR, the thread makes this call again.
+#[cfg(target_arch = "aarch64")]
+pub fn hide(tid: u32, told: &SyscallState) -> io::Result<()> {
+    ptrace::make_again(tid, told.number, &told.arguments, (told.sp, told.pc)).map(drop)
 }
 
 /// Whether the thread gets a signal that ends its call: a pending one, or the one that it was about to get.

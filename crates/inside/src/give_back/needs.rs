@@ -46,8 +46,9 @@ const MAPS: [SyscallArgs; 6] = [
 ];
 
 /// The calls for opening a library, and those that the recorder in it makes later, in any thread.
-const OPENS: [SyscallArgs; 22] = [
+const OPENS: &[SyscallArgs] = &[
     any(libc::SYS_openat),
+    #[cfg(target_arch = "x86_64")]
     any(libc::SYS_open),
     any(libc::SYS_read),
     any(libc::SYS_pread64),
@@ -55,7 +56,9 @@ const OPENS: [SyscallArgs; 22] = [
     any(libc::SYS_newfstatat),
     any(libc::SYS_close),
     any(libc::SYS_ftruncate),
+    #[cfg(target_arch = "x86_64")]
     any(libc::SYS_unlink),
+    #[cfg(target_arch = "x86_64")]
     any(libc::SYS_readlink),
     any(libc::SYS_uname),
     any(libc::SYS_getppid),
@@ -85,7 +88,7 @@ const FOR_A_THREAD: [SyscallArgs; 7] = [
 /// All calls that a borrowed thread may make.
 pub fn of(does: Does, starts_thread: bool) -> impl Iterator<Item = SyscallArgs> {
     let maps = MAPS.into_iter().filter(move |_| does != Does::Advises);
-    let opens = OPENS.into_iter().filter(move |_| does == Does::Opens);
+    let opens = OPENS.iter().copied().filter(move |_| does == Does::Opens);
     let thread = FOR_A_THREAD.into_iter().filter(move |_| starts_thread);
     ALWAYS.into_iter().chain(ADVISES).chain(maps).chain(opens).chain(thread)
 }

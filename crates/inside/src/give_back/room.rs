@@ -11,17 +11,19 @@ pub const NEEDED: u64 = 24 << 10;
 /// The bytes that the kernel leaves free below the first thread's stack.
 const GAP: u64 = 1 << 20;
 
-/// The bytes of a thread's own structure in which glibc records its stack.
+/// The bytes of a thread's own structure in which glibc records its stack. The structure begins at the thread pointer; on aarch64 it ends
+/// there.
 const STRUCTURE: u64 = 0x900;
 
-/// The bytes of the stack below `sp`. `pointer` is the thread pointer (the base of `fs`).
+/// The bytes of the stack below `sp`. `pointer` is the thread pointer.
 pub fn below(memory: &dyn Memory, pid: u32, sp: u64, pointer: u64) -> Option<u64> {
     let mapping = memory.mapping(sp).filter(|one| one.writable && !one.shared)?;
     if mapping.name == "[stack]" {
         return Some(of_first(memory.mappings(), mapping, sp, limit(pid)));
     }
     let mut bytes = vec![0; STRUCTURE as usize];
-    memory.read(pointer, &mut bytes).then_some(())?;
+    let begin = if cfg!(target_arch = "aarch64") { pointer.checked_sub(STRUCTURE)? } else { pointer };
+    memory.read(begin, &mut bytes).then_some(())?;
     let words: Vec<u64> = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
     let (from, guard) = words.windows(3).find_map(|words| stack_block(words, sp, pointer))?;
     Some(sp - (from + guard).max(mapping.from)).filter(|_| sp >= from + guard)
@@ -66,8 +68,16 @@ mod tests {
         let room = std::thread::Builder::new().stack_size(256 << 10).spawn(|| {
             let mark = 0_u64;
             let pointer: u64;
+            // SAFETY: only reads a register.
+            #[cfg(target_arch = "aarch64")]
+            unsafe {
+                std::arch::asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nostack, nomem))
+            };
             // SAFETY: the first word of a thread's structure is its address.
-            unsafe { std::arch::asm!("mov {}, qword ptr fs:[0]", out(reg) pointer, options(nostack, readonly)) };
+            #[cfg(target_arch = "x86_64")]
+            unsafe {
+                std::arch::asm!("mov {}, qword ptr fs:[0]", out(reg) pointer, options(nostack, readonly))
+            };
             let pid = std::process::id();
             let live = LiveProcess::open(pid).unwrap();
             let elsewhere = vec![0_u64; 1 << 20];

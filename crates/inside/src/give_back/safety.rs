@@ -5,12 +5,13 @@ use allocanary_sys::proc::ProcStatus;
 
 use crate::give_back::Refusal;
 
-/// Signals that the kernel drops if they have no handler. Those that programs use least come first.
-const NOTICES: [i32; 2] = [libc::SIGURG, libc::SIGWINCH];
+/// Signals that the kernel drops if they have no handler. Those that programs use least come first. On aarch64 the end of a call is noticed
+/// without a signal.
+const NOTICES: &[i32] = if cfg!(target_arch = "aarch64") { &[] } else { &[libc::SIGURG, libc::SIGWINCH] };
 
-/// Refuses a process whose state forbids the call. Otherwise returns the signal that reports the end of a call. The states of the threads are
+/// Refuses a process whose state forbids the call. Otherwise returns the signal that reports the end of a call, if one is needed. The states of the threads are
 /// examined later.
-pub fn check(pid: u32) -> Result<i32, Refusal> {
+pub fn check(pid: u32) -> Result<Option<i32>, Refusal> {
     if pid == std::process::id() {
         let instead = "Name another process";
         return Err(Refusal::State { pid, state: "that is this command itself".into(), instead });
@@ -19,7 +20,10 @@ pub fn check(pid: u32) -> Result<i32, Refusal> {
     if let Some((state, instead)) = problem(&status, process_of) {
         return Err(Refusal::State { pid, state, instead });
     }
-    notice(&status).ok_or_else(|| {
+    if NOTICES.is_empty() {
+        return Ok(None);
+    }
+    notice(&status).map(Some).ok_or_else(|| {
         let state = "it takes both SIGURG and SIGWINCH, by one of which the end of the call is noticed".into();
         Refusal::State { pid, state, instead: "Have the program make the call itself" }
     })
@@ -28,7 +32,7 @@ pub fn check(pid: u32) -> Result<i32, Refusal> {
 /// The first of these signals for which the process has no handler.
 fn notice(status: &ProcStatus) -> Option<i32> {
     let taken = status.caught?;
-    NOTICES.into_iter().find(|signal| taken & bit(*signal) == 0)
+    NOTICES.iter().copied().find(|signal| taken & bit(*signal) == 0)
 }
 
 /// The process to which a tracing thread belongs.
@@ -91,6 +95,7 @@ mod tests {
         assert!(state("Seccomp:\t1\n").unwrap().contains("strict"));
     }
 
+    #[cfg(target_arch = "x86_64")]
     #[test]
     fn a_signal_that_nobody_takes_tells_the_end() {
         let told = |caught| notice(&ProcStatus { caught, ..ProcStatus::default() });

@@ -4,7 +4,7 @@
 
 use allocanary_heap::{Mapping, Memory};
 use allocanary_stacks::epilogue::{self, BEFORE};
-use allocanary_stacks::outside::{End, OutsideStack};
+use allocanary_stacks::outside::{End, OutsideProcess, OutsideStack};
 use allocanary_stacks::walk::WalkRegisters;
 use serde::{Deserialize, Serialize};
 
@@ -65,11 +65,12 @@ impl Ground {
         self.walker.read_mappings()
     }
 
-    /// Why a stopped thread with these registers cannot be borrowed; `None` if it can. `for_lock` says that it waits in
-    /// futex, which is harmless only if it waits for a condition.
-    pub fn unfit(&mut self, registers: WalkRegisters, for_lock: bool) -> Option<Unfit> {
-        let stack = self.walker.walk(registers);
+    /// Why a stopped thread with these registers cannot be borrowed; `None` if it can. `back` is the value of the register of return addresses,
+    /// if the machine has one. `for_lock` says that it waits in futex, which is harmless only if it waits for a condition.
+    pub fn unfit(&mut self, registers: WalkRegisters, back: Option<u64>, for_lock: bool) -> Option<Unfit> {
+        let stack = self.walker.walk(registers, back);
         let memory = &self.walker.seen;
+        let bits = memory.address_bits();
         if let Some(place) = self.place(&stack) {
             return Some(Unfit::Inside(place));
         }
@@ -83,8 +84,15 @@ impl Ground {
         // A walk that reaches the first frame has passed the end of each handler. A search is less certain: words of a handler that has ended may
         // still be between live frames, as in each idle process of PostgreSQL.
         if stack.end != End::Outermost {
-            if handlers::may_be_in_one(memory, registers.sp, read) {
+            let back = back.map(|back| back & bits);
+            if back.is_some_and(|back| handlers::ends_one(back, &read))
+                || handlers::may_be_in_one(memory, registers.sp, bits, read)
+            {
                 return Some(Unfit::InHandler);
+            }
+            // A function without a frame has its return address nowhere else.
+            if let Some(place) = back.and_then(|back| self.place_of_return(back)) {
+                return Some(Unfit::Perhaps(place));
             }
             let from = stack.frames.last().map_or(registers.sp, |frame| frame.at.sp);
             match self.searched(from) {
@@ -100,7 +108,7 @@ impl Ground {
 
     /// The code that a running thread is inside of, found by a walk of its stack only.
     pub fn inside(&mut self, registers: WalkRegisters) -> Option<CodeOwner> {
-        let stack = self.walker.walk(registers);
+        let stack = self.walker.walk(registers, None);
         self.place(&stack)
     }
 
@@ -124,12 +132,17 @@ impl Ground {
         if !Memory::read(memory, from, &mut bytes) {
             return None;
         }
-        let words = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
-        let place = |word: u64| self.places.at(word.wrapping_sub(1)).filter(|place| *place != CodeOwner::Condition);
-        let is_return = |word: u64| {
-            let mut before = [0; BEFORE];
-            Memory::read(memory, word.wrapping_sub(BEFORE as u64), &mut before) && epilogue::is_call(&before)
-        };
-        Some({ words }.find_map(|word| place(word).filter(|_| is_return(word))))
+        let bits = memory.address_bits();
+        let mut words = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word) & bits);
+        Some(words.find_map(|word| self.place_of_return(word)))
+    }
+
+    /// The code where no thread may be borrowed, if this is a return address in such code.
+    fn place_of_return(&self, at: u64) -> Option<CodeOwner> {
+        let place = self.places.at(at.wrapping_sub(1)).filter(|place| *place != CodeOwner::Condition)?;
+        let is_call = if cfg!(target_arch = "aarch64") { epilogue::is_call_of_aarch64 } else { epilogue::is_call };
+        let mut before = [0; BEFORE];
+        let is_read = Memory::read(&self.walker.seen, at.wrapping_sub(BEFORE as u64), &mut before);
+        (is_read && is_call(&before)).then_some(place)
     }
 }

@@ -18,12 +18,12 @@ fn is_wanted(search: &FunctionSearch, name: &str, prefixes: &BTreeSet<&str>) -> 
     search.has(name, prefixes) || search.to_borrow && (is_for_borrowing(name) || is_of_it())
 }
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 fn is_for_borrowing(name: &str) -> bool {
     crate::give_back::places::is_wanted(name) || crate::give_back::way_back::is_wanted(name)
 }
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn is_for_borrowing(_name: &str) -> bool {
     false
 }

@@ -135,11 +135,13 @@ mod tests {
             { what(&ProcStatus::parse(status.as_bytes()), waits::parse_call(call), |_| None) }
                 .map(|(wait, _)| wait.name)
         };
-        let poll = "7 0x1 0x1 0x1 0x0 0x0 0x0 0x1 0x1";
-        assert_eq!(of(SLEEPS, poll), Ok("poll"));
+        let poll = format!("{} 0x1 0x1 0x1 0x0 0x0 0x0 0x1 0x1", libc::SYS_ppoll);
+        let poll = poll.as_str();
+        assert_eq!(of(SLEEPS, poll), Ok("ppoll"));
         assert_eq!(of("State:\tR (running)\n", poll), Err("running".into()));
         assert_eq!(of(&SLEEPS.replace("ShdPnd:\t0", "ShdPnd:\t4000"), poll), Err("about to get a signal".into()));
-        assert_eq!(of(SLEEPS, "202 0x1 0x6 0x0 0x0 0x0 0x0 0x1 0x1"), Err("waiting for another thread (futex)".into()));
+        let lock = format!("{} 0x1 0x6 0x0 0x0 0x0 0x0 0x1 0x1", libc::SYS_futex);
+        assert_eq!(of(SLEEPS, &lock), Err("waiting for another thread (futex)".into()));
         assert_eq!(of(SLEEPS, "running"), Err("in no system call".into()));
     }
 

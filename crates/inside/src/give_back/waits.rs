@@ -33,13 +33,17 @@ const fn wait(name: &'static str, number: i64, rank: u8, harm: Harm) -> Wait {
     Wait { name, number, rank, harm }
 }
 
-/// All waits that can be harmless.
+/// All waits that can be harmless. On aarch64 the kernel has only the newer ones of some calls: the C library makes `ppoll` for `poll`,
+/// `pselect6` for `select`, `epoll_pwait` for `epoll_wait`, and `ppoll` for `pause`.
 pub const ALL: &[Wait] = &[
     wait("nanosleep", libc::SYS_nanosleep, 0, Harm::None),
     wait("clock_nanosleep", libc::SYS_clock_nanosleep, 0, Harm::None),
+    #[cfg(target_arch = "x86_64")]
     wait("pause", libc::SYS_pause, 0, Harm::None),
+    #[cfg(target_arch = "x86_64")]
     wait("poll", libc::SYS_poll, 1, Harm::None),
     wait("ppoll", libc::SYS_ppoll, 1, Harm::Mask(3)),
+    #[cfg(target_arch = "x86_64")]
     wait("select", libc::SYS_select, 1, Harm::None),
     wait("pselect6", libc::SYS_pselect6, 1, Harm::MaskWithin),
     wait("wait4", libc::SYS_wait4, 1, Harm::None),
@@ -52,6 +56,7 @@ pub const ALL: &[Wait] = &[
     // A wait with a time-out that was interrupted before. Its arguments do not show what it waits for: see
     // [`is_harmless_again`].
     wait(AGAIN, libc::SYS_restart_syscall, 2, Harm::None),
+    #[cfg(target_arch = "x86_64")]
     wait("epoll_wait", libc::SYS_epoll_wait, 3, Harm::None),
     wait("epoll_pwait", libc::SYS_epoll_pwait, 3, Harm::Mask(4)),
     wait("epoll_pwait2", libc::SYS_epoll_pwait2, 3, Harm::Mask(4)),
@@ -106,16 +111,23 @@ pub fn again(function: &str, arguments: &[u64; 6]) -> Option<i64> {
         // The first argument is a clock in the one call, and an address in the other.
         return Some(if arguments[0] < CLOCKS { libc::SYS_clock_nanosleep } else { libc::SYS_nanosleep });
     }
-    function.contains("poll").then_some(libc::SYS_poll)
+    // The other calls for a poll are made again as they were.
+    #[cfg(target_arch = "x86_64")]
+    if function.contains("poll") {
+        return Some(libc::SYS_poll);
+    }
+    None
 }
 
 /// The time-out of a call that would start again from the beginning. Only `epoll_wait` has such a time-out. `word`
 /// reads a word of the process.
 pub fn time_out(number: i64, arguments: &[u64; 6], word: impl Fn(u64) -> Option<u64>) -> Option<Duration> {
+    #[cfg(target_arch = "x86_64")]
+    let in_milliseconds = [libc::SYS_epoll_wait, libc::SYS_epoll_pwait];
+    #[cfg(not(target_arch = "x86_64"))]
+    let in_milliseconds = [libc::SYS_epoll_pwait];
     match number {
-        libc::SYS_epoll_wait | libc::SYS_epoll_pwait => {
-            u64::try_from(arguments[3] as i32).ok().map(Duration::from_millis)
-        }
+        _ if in_milliseconds.contains(&number) => u64::try_from(arguments[3] as i32).ok().map(Duration::from_millis),
         libc::SYS_epoll_pwait2 if arguments[3] != 0 => {
             Some(Duration::new(word(arguments[3])?, word(arguments[3] + 8)? as u32 % 1_000_000_000))
         }
@@ -157,6 +169,7 @@ mod tests {
 
     #[test]
     fn waits_that_hold_a_mask_or_a_part_of_the_data_are_not_harmless() {
+        #[cfg(target_arch = "x86_64")]
         assert_eq!(name(libc::SYS_poll, [1; 6], None), Some("poll"));
         assert_eq!(name(libc::SYS_ppoll, [1, 1, 1, 0, 0, 0], None), Some("ppoll"));
         assert_eq!(name(libc::SYS_ppoll, [1, 1, 1, 5, 8, 0], None), None);
@@ -181,6 +194,7 @@ mod tests {
     fn a_wait_that_goes_on_is_known_by_its_arguments() {
         assert_eq!(again("hrtimer_nanosleep", &[1, 0, 0x7ffd, 0, 0, 0]), Some(libc::SYS_clock_nanosleep));
         assert_eq!(again("hrtimer_nanosleep", &[0x7ffd, 0x7ffd, 0, 0, 0, 0]), Some(libc::SYS_nanosleep));
+        #[cfg(target_arch = "x86_64")]
         assert_eq!(again("do_poll", &[0x7ffd, 1, 5, 0, 0, 0]), Some(libc::SYS_poll));
         assert_eq!(again("futex_wait", &[0; 6]), None);
     }
@@ -188,9 +202,9 @@ mod tests {
     #[test]
     fn a_time_out_that_would_begin_anew_is_read() {
         let of = |number, third| time_out(number, &[3, 0, 0, third, 0, 0], |at| Some(at % 5));
-        assert_eq!(of(libc::SYS_epoll_wait, 10_000), Some(Duration::from_secs(10)));
-        assert_eq!(of(libc::SYS_epoll_wait, u64::from(u32::MAX)), None, "without an end");
-        assert_eq!((of(libc::SYS_epoll_pwait2, 0), of(libc::SYS_poll, 10)), (None, None));
+        assert_eq!(of(libc::SYS_epoll_pwait, 10_000), Some(Duration::from_secs(10)));
+        assert_eq!(of(libc::SYS_epoll_pwait, u64::from(u32::MAX)), None, "without an end");
+        assert_eq!((of(libc::SYS_epoll_pwait2, 0), of(libc::SYS_ppoll, 10)), (None, None));
         assert_eq!(of(libc::SYS_epoll_pwait2, 1001), Some(Duration::new(1, 4)));
     }
 

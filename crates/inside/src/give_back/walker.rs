@@ -49,9 +49,9 @@ impl ProcessWalker {
         Ok(())
     }
 
-    /// Walks the stack of a thread. Without a frame pointer (0) a walk may end early.
-    pub fn walk(&mut self, from: WalkRegisters) -> OutsideStack {
-        self.modules.walk(&self.seen, from)
+    /// Walks the stack of a thread. Without a frame pointer (0), or without the value of the register of return addresses, a walk may end early.
+    pub fn walk(&mut self, from: WalkRegisters, back: Option<u64>) -> OutsideStack {
+        self.modules.walk(&self.seen, from, back)
     }
 }
 
@@ -104,6 +104,12 @@ impl OutsideProcess for Seen {
     fn code(&self, at: u64) -> Option<CodeMapping> {
         let mapping = self.mapping(at).filter(|one| one.executable)?;
         Some(CodeMapping { from: mapping.from, to: mapping.to, offset: mapping.offset })
+    }
+
+    /// On aarch64 the kernel chooses how many bits an address has. The first thread's stack is close to the highest address.
+    fn address_bits(&self) -> u64 {
+        let highest = self.mappings.iter().map(|one| one.to).max().filter(|_| cfg!(target_arch = "aarch64"));
+        highest.and_then(u64::checked_next_power_of_two).map_or(u64::MAX, |end| end - 1)
     }
 
     fn read_file(&self, code: &CodeMapping, at: u64, into: &mut [u8]) -> bool {

@@ -23,9 +23,9 @@ use crate::give_back::waits::SyscallState;
 use crate::give_back::walker::ProcessWalker;
 use crate::give_back::way_back::WayBack;
 
-/// The address of the code, the stack pointer and the frame pointer. For a running thread the kernel does not give the frame pointer, which
-/// is then 0.
-type At = [u64; 3];
+/// The address of the code, the stack pointer, the frame pointer, and the register of return addresses, if the machine has one. For a running
+/// thread the kernel gives only the first two, and the others are 0.
+type At = [u64; 4];
 
 /// A question.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -63,7 +63,7 @@ pub enum WalkAnswer {
 
 /// Answers a question. `ground` keeps the data for the next question.
 pub fn answer(ground: &mut Option<Ground>, asked: &WalkQuestion) -> Result<WalkAnswer, String> {
-    let registers = |[pc, sp, bp]: At| WalkRegisters { pc, sp, bp };
+    let registers = |[pc, sp, bp, _]: At| WalkRegisters { pc, sp, bp };
     let text = |error: io::Error| error.to_string();
     if let WalkQuestion::Prepare { pid, functions } = asked {
         let mut walker = ProcessWalker::open(*pid).map_err(text)?;
@@ -79,7 +79,10 @@ pub fn answer(ground: &mut Option<Ground>, asked: &WalkQuestion) -> Result<WalkA
             ground.read_mappings().map_err(text)?;
             Ok(WalkAnswer::Round(all.iter().map(|at| ground.inside(registers(*at))).collect()))
         }
-        WalkQuestion::Stopped { at, for_lock } => Ok(WalkAnswer::Stopped(ground.unfit(registers(*at), *for_lock))),
+        WalkQuestion::Stopped { at, for_lock } => {
+            let back = Some(at[3]).filter(|back| *back != 0);
+            Ok(WalkAnswer::Stopped(ground.unfit(registers(*at), back, *for_lock)))
+        }
     }
 }
 
@@ -156,9 +159,10 @@ impl ProcessWalks {
         self.inside.get(&at(thread)).copied().flatten()
     }
 
-    /// Why a stopped thread cannot be borrowed. `for_lock` says that it waits in futex.
-    pub fn unfit(&mut self, registers: WalkRegisters, for_lock: bool) -> Result<Option<Unfit>, Refusal> {
-        let at = [registers.pc, registers.sp, registers.bp];
+    /// Why a stopped thread cannot be borrowed. `back` is the value of its register of return addresses, or 0. `for_lock` says that it waits in
+    /// futex.
+    pub fn unfit(&mut self, registers: WalkRegisters, back: u64, for_lock: bool) -> Result<Option<Unfit>, Refusal> {
+        let at = [registers.pc, registers.sp, registers.bp, back];
         match self.ask(&WalkQuestion::Stopped { at, for_lock }, STOPPED)? {
             WalkAnswer::Stopped(unfit) => Ok(unfit),
             _ => Err(self.refusal(ELSE)),
@@ -177,7 +181,7 @@ impl ProcessWalks {
 const ELSE: &str = "it answered something else";
 
 fn at(told: &SyscallState) -> At {
-    [told.pc, told.sp, 0]
+    [told.pc, told.sp, 0, 0]
 }
 
 #[cfg(test)]
@@ -193,7 +197,7 @@ mod tests {
         let told = SyscallState { number: 0, arguments: [0; 6], sp: 0x7000, pc: 0x1000 };
         let mut few = walks(|_| WalkAnswer::Round(Vec::new()));
         assert!(few.round([told].iter()).unwrap_err().to_string().contains("other threads"));
-        assert!(few.unfit(WalkRegisters::default(), false).unwrap_err().to_string().contains(ELSE));
+        assert!(few.unfit(WalkRegisters::default(), 0, false).unwrap_err().to_string().contains(ELSE));
         let mut right = walks(|_| WalkAnswer::Round(vec![Some(CodeOwner::Fork)]));
         right.round([told].iter()).unwrap();
         assert_eq!(right.inside(&told), Some(CodeOwner::Fork));
@@ -202,7 +206,7 @@ mod tests {
 
     #[test]
     fn nothing_is_answered_before_the_files_are_read() {
-        let stopped = WalkQuestion::Stopped { at: [1, 2, 3], for_lock: false };
+        let stopped = WalkQuestion::Stopped { at: [1, 2, 3, 4], for_lock: false };
         assert!(answer(&mut None, &stopped).unwrap_err().contains("not read before"));
     }
 }

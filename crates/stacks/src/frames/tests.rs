@@ -11,6 +11,11 @@ const LENGTH: u32 = 100;
 /// Tables with a header, a common entry with this augmentation and the usual first rules, and an entry for one
 /// function.
 fn tables_of(letters: &[u8], first: &[u8], code: &[u8]) -> Vec<u8> {
+    tables_with(letters, (1, 16), first, code)
+}
+
+/// The same with an alignment of code and a register of the return address.
+fn tables_with(letters: &[u8], (align, back): (u8, u8), first: &[u8], code: &[u8]) -> Vec<u8> {
     let mut bytes = vec![1, 0x1B, 0x03, 0x3B];
     bytes.extend(16_u32.to_le_bytes()); // the tables begin here; this field is not read
     bytes.extend(1_u32.to_le_bytes());
@@ -18,7 +23,7 @@ fn tables_of(letters: &[u8], first: &[u8], code: &[u8]) -> Vec<u8> {
     let entry_at = bytes.len();
     bytes.extend([0; 4]);
     let common = bytes.len();
-    let body = [&[0, 0, 0, 0, 1][..], letters, &[0, 1, 0x78, 16, 1, 0x1B], first].concat();
+    let body = [&[0, 0, 0, 0, 1][..], letters, &[0, align, 0x78, back, 1, 0x1B], first].concat();
     bytes.extend((body.len() as u32).to_le_bytes());
     bytes.extend(body);
     let entry = bytes.len();
@@ -75,6 +80,28 @@ fn an_aligned_stack_an_outermost_frame_and_a_signal_have_rules() {
     ];
     assert_eq!(rule_at(&tables_of(b"zRS", &FIRST, &signal), CODE).cfa(), Cfa::Signal);
     assert_eq!(rule_at(&tables_of(b"zRS", &FIRST, &signal[..6]), CODE), Rule::UNKNOWN, "another one than the kernel's");
+}
+
+/// paciasp; stp x29, x30, [sp, #-48]!; mov x29, sp; ...; ldp x29, x30, [sp], #48; autiasp; ret
+#[test]
+fn a_return_address_of_aarch64_is_in_its_register_until_it_is_saved() {
+    let code = [0x41, 0x2D, 0x41, 0x0E, 48, 0x9D, 6, 0x9E, 5, 0x42, 0xDE, 0xDD, 0x0E, 0, 0x41, 0x2D];
+    let bytes = tables_with(b"zR", (4, 30), &[0x0C, 31, 0], &code);
+    let rule = |instruction: u64| {
+        let rule = Tables { bytes: &bytes, address: START, header: START }.aarch64(CODE + instruction * 4);
+        (rule.cfa, rule.rbp, rule.back)
+    };
+    let begin = (Cfa::Rsp(0), Rbp::Same, Back::Register);
+    let inside = (Cfa::Rsp(48), Rbp::AtCfa(-48), Back::AtCfa(-40));
+    assert_eq!([0, 1, 2, 3, 4, 5].map(rule), [begin, begin, inside, inside, begin, begin]);
+    assert_eq!(rule_at(&bytes, CODE), Rule::UNKNOWN, "x86-64 has another register");
+    // The first function of a thread has no caller. A return address in another register is not followed.
+    let first = |code: &[u8]| {
+        let bytes = tables_with(b"zR", (4, 30), &[0x0C, 31, 0], code);
+        Tables { bytes: &bytes, address: START, header: START }.aarch64(CODE)
+    };
+    assert_eq!(first(&[0x07, 30]).cfa, Cfa::End);
+    assert_eq!(first(&[0x09, 30, 3]), CallerRule::UNKNOWN);
 }
 
 #[test]

@@ -4,7 +4,10 @@
 use super::CodeMapping;
 use crate::bytes::Bytes;
 use crate::frames;
-use crate::rule::Rule;
+use crate::rule::CallerRule;
+
+/// The largest page that a kernel of this machine can have. A mapping begins at a page.
+const PAGE: u64 = if cfg!(target_arch = "aarch64") { 64 << 10 } else { 4 << 10 };
 
 /// The maximum number of program headers of a file.
 const HEADERS: usize = 256;
@@ -43,7 +46,7 @@ impl Tables {
         let end = |part: &Part| part.offset.saturating_add(part.bytes);
         // Two segments may share a page of the file, as lld links them. The mapping has code, so its segment must have
         // code too.
-        let has_it = |part: &&Part| part.is_code && part.offset / 4096 * 4096 <= code.offset && code.offset < end(part);
+        let has_it = |part: &&Part| part.is_code && part.offset / PAGE * PAGE <= code.offset && code.offset < end(part);
         let mut mapped = loads().filter(has_it);
         // If both segments in a page have code, nothing shows which of them is mapped.
         let (mapped, None) = (mapped.next()?, mapped.next()) else { return None };
@@ -69,8 +72,9 @@ impl Tables {
     }
 
     /// The rule of an address of the process.
-    pub(super) fn rule(&self, pc: u64) -> Rule {
-        frames::Tables { bytes: &self.bytes, address: self.address, header: self.header }.rule(pc)
+    pub(super) fn rule(&self, pc: u64) -> CallerRule {
+        let tables = frames::Tables { bytes: &self.bytes, address: self.address, header: self.header };
+        if cfg!(target_arch = "aarch64") { tables.aarch64(pc) } else { tables.rule(pc).into() }
     }
 }
 

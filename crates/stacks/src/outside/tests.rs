@@ -43,11 +43,11 @@ impl OutsideProcess for Own {
 
 /// Three functions call each other. The walk finds their return addresses in this order, and reaches the thread's first frame.
 #[test]
-#[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
+#[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), target_env = "gnu"))]
 fn a_stack_is_walked_to_its_first_frame() {
     #[inline(never)]
     fn innermost(found: &mut Option<OutsideStack>) -> u64 {
-        *found = Some(UnwindTables::new().walk(&Own::new(), crate::walk::here()));
+        *found = Some(UnwindTables::new().walk(&Own::new(), crate::walk::here(), None));
         std::hint::black_box(1)
     }
     #[inline(never)]
@@ -73,6 +73,6 @@ fn a_stack_is_walked_to_its_first_frame() {
 fn where_no_file_is_the_walk_ends_and_says_so() {
     let process = Own::new();
     let from = WalkRegisters { pc: 8, sp: 16, bp: 0 };
-    let stack = UnwindTables::new().walk(&process, from);
+    let stack = UnwindTables::new().walk(&process, from, None);
     assert_eq!((stack.frames.len(), stack.end), (1, End::Broken));
 }
