@@ -5,6 +5,8 @@
 #   examples/vm/arm.sh [FOLDER of allocanary for aarch64] [4k] [16k]     # pages of the kernel, default: both
 #   CORES=FOLDER examples/vm/arm.sh ...                                  # writes cores there instead: crates/heap/tests/cores
 #   STACKS=FILE examples/vm/arm.sh ...                                   # runs this program instead: tests of stacks, built for aarch64
+#   GIVE_BACK=1 examples/vm/arm.sh ...                                   # tables of give-back instead; needs the examples killed and storm
+#   CALLS_OF=FILE examples/vm/arm.sh ...                                 # runs tests/calls.rs of crates/inside instead, built for aarch64
 #
 # What is downloaded stays in target/arm. Needs qemu-system-arm, busybox-static, gcc-aarch64-linux-gnu, and apt-get with a source of Debian's
 # packages. MIRROR=URL: another source. Some five minutes of one processor for each kernel.
@@ -15,7 +17,7 @@ needs qemu-system-aarch64 busybox aarch64-linux-gnu-gcc aarch64-linux-gnu-strip 
 pages=() folder=$root/target/aarch64-unknown-linux-gnu/release
 for argument; do case $argument in 4k | 16k) pages+=("$argument") ;; *) folder=$argument ;; esac; done
 [ ${#pages[@]} -gt 0 ] || pages=(4k 16k)
-[ -x "$folder/preload-record" ] || [ -n "${CORES:-}${STACKS:-}" ] || fail "wanted $folder/allocanary and its preloads for aarch64, found none: just arm"
+[ -x "$folder/preload-record" ] || [ -n "${CORES:-}${STACKS:-}${CALLS_OF:-}" ] || fail "wanted $folder/allocanary and its preloads for aarch64, found none: just arm"
 mirror=${MIRROR:-$({ cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null || true; } | sed -n 's/^URIs: *//p; s/^deb \(\[[^]]*\] \)\?\([^ ]*\) .*/\2/p' | head -n 1)}
 kept=$root/target/arm
 mkdir -p "$kept"
@@ -40,23 +42,44 @@ shared=(ld-linux-aarch64.so.1 libc.so.6 libm.so.6 libgcc_s.so.1 libstdc++.so.6 l
 libraries bookworm lib "${shared[@]}" libmimalloc.so.2 libtinfo.so.6 libjq.so.1 libonig.so.5 libunwind.so.8 liblzma.so.5
 libraries trixie trixie "${shared[@]}" libmimalloc.so.3
 
-# Each program four times: for glibc 2.36, for 2.41 with its loader, static, and for musl.
-compile() { # SOURCE NAME
+# Each program up to four times: for glibc 2.36, for 2.41 with its loader, static, and for musl.
+compile() { # SOURCE NAME [glibc: not for musl]
     local gcc=(aarch64-linux-gnu-gcc -O1 -pthread) musl=$kept/trixie/usr/lib/aarch64-linux-musl
     "${gcc[@]}" -o "$work/payload/$2" "$1" -ldl
     "${gcc[@]}" -o "$work/payload/$2-2.41" "$1" -ldl -Wl,--dynamic-linker=/trixie/ld-linux-aarch64.so.1 -Wl,-rpath,/trixie
     "${gcc[@]}" -static -o "$work/payload/$2-static" "$1" -ldl 2>/dev/null
+    [ "${3:-}" != glibc ] || return 0
     "${gcc[@]}" -mno-outline-atomics -static -nostdinc -nostdlib -isystem "$kept/trixie/usr/include/aarch64-linux-musl" \
         -isystem "$("${gcc[@]}" -print-file-name=include)" -o "$work/payload/$2-musl" \
         "$musl"/{crt1.o,crti.o} "$1" "$musl/libc.a" -lgcc -lgcc_eh "$musl/libc.a" "$musl/crtn.o"
 }
-mkdir -p "$work/payload"/{heap,vm,bin}
+mkdir -p "$work/payload"/{heap,vm,bin,give_back,programs}
+# Scripts and tests compile programs, for which there is no compiler in the machine. $KNOWN is what they get, or a program of that name.
+cat >"$work/payload/bin/cc" <<'GUEST'
+#!/bin/bash
+name=$KNOWN
+while [ $# -gt 0 ]; do
+    case $1 in
+    -o) to=$2 ;;
+    -static | -s) kind=${kind:-}$1 ;;
+    *.c) [ -n "$KNOWN" ] || name=/payload/programs/$(basename "$1" .c) ;;
+    esac
+    shift
+done
+cp "$name${kind:-}" "$to"
+GUEST
+chmod +x "$work/payload/bin/cc"
 if [ -n "${CORES:-}" ]; then
     compile "$root/crates/heap/tests/cores/heap.c" heap-of
     cp "$here/arm-cores.sh" "$work/payload/run.sh"
 elif [ -n "${STACKS:-}" ]; then
     cp "$STACKS" "$work/payload/stacks"
     echo './stacks' >"$work/payload/run.sh"
+elif [ -n "${CALLS_OF:-}" ]; then
+    for name in holds checks stands; do compile "$root/crates/inside/tests/programs/$name.c" "programs/$name" glibc; done
+    aarch64-linux-gnu-strip -o "$work/payload/programs/holds-static-s" "$work/payload/programs/holds-static"
+    cp "$CALLS_OF" "$work/payload/calls"
+    echo "PATH=/payload/bin:\$PATH KNOWN= ./calls --test-threads 1 ${TESTS:-}" >"$work/payload/run.sh"
 else
     compile "$root/examples/heap/known.c" known
     compile "$here/sites.c" sites
@@ -69,15 +92,13 @@ else
     cp "$here/arm-known.sh" "$work/payload/run.sh"
     cp "$here/arm-sites.sh" "$work/payload/vm/"
     cp "$root/examples/heap/"known.{sh,c} "$work/payload/heap/"
-    # known.sh compiles its program, for which there is no compiler in the machine.
-    cat >"$work/payload/bin/cc" <<'GUEST'
-#!/bin/bash
-while [ $# -gt 0 ]; do
-    [ "$1" != -o ] || to=$2
-    shift
-done
-cp "$KNOWN" "$to"
-GUEST
+    if [ -n "${GIVE_BACK:-}" ]; then
+        compile "$root/crates/inside/tests/programs/checks.c" checks glibc
+        cp "$folder"/examples/{killed,storm} "$work/payload/"
+        cp "$root/examples/give_back/killed.sh" "$work/payload/give_back/"
+        printf '#!/bin/bash\n' >"$work/payload/bin/cargo"
+        { echo "CALLERS=${CALLERS:-} CALLS=${CALLS:-}" && cat "$here/arm-give-back.sh"; } >"$work/payload/run.sh"
+    fi
     # The options of realpath that busybox does not have.
     cat >"$work/payload/bin/realpath" <<'GUEST'
 #!/bin/bash

@@ -13,6 +13,10 @@ use allocanary_testing::skipped::skipped;
 
 const LIMITS: Limits = Limits { patience: Duration::from_secs(20), every: None };
 
+/// The calls that the C library makes for `poll` and `epoll_wait`.
+const POLL: &str = if cfg!(target_arch = "aarch64") { "ppoll" } else { "poll" };
+const EPOLL: &str = if cfg!(target_arch = "aarch64") { "epoll_pwait" } else { "epoll_wait" };
+
 fn start(flags: &[&str], arguments: &[&str]) -> Option<(Running, tempfile::TempDir)> {
     start_of("holds.c", flags, arguments)
 }
@@ -216,11 +220,24 @@ fn refused_at(place: &str) -> Option<String> {
 #[test]
 fn a_thread_that_may_hold_a_lock_or_whose_stack_is_not_known_is_refused() {
     let Some(fork) = refused_at("fork") else { return };
-    assert!(fork.contains("1 waiting in poll inside of fork"), "{fork}");
+    assert!(fork.contains(&format!("1 waiting in {POLL} inside of fork")), "{fork}");
     let coroutine = refused_at("coroutine").unwrap();
     assert!(coroutine.contains("on a stack whose size is not known"), "{coroutine}");
     let lock = refused_at("lock").unwrap();
     assert!(lock.contains("1 waiting in futex for another thread") && lock.contains("such as a timer"), "{lock}");
+}
+
+/// A frame of the usual size has no room for the registers of matrices.
+#[cfg(target_arch = "aarch64")]
+#[test]
+fn a_thread_that_uses_registers_for_matrices_is_refused() {
+    const SME: u64 = 1 << 23;
+    // SAFETY: the function has no conditions.
+    if unsafe { libc::getauxval(libc::AT_HWCAP2) } & SME == 0 {
+        return skipped("the processor has no SME");
+    }
+    let refused = refused_at("matrix").unwrap();
+    assert!(refused.contains("with registers for matrices in use (SME)"), "{refused}");
 }
 
 /// Handlers of `fork` may have locked all of an allocator other than glibc's. Then no thread is called, not even another one.
@@ -260,7 +277,7 @@ fn a_wait_for_a_condition_is_borrowed() {
 fn a_filter_is_asked_about_what_is_done() {
     let Some((mut running, _folder)) = start_of("stands.c", &[], &["code"]) else { return };
     match trim_once(running.pid()) {
-        Ok(done) => assert_eq!(done.wait, "poll"),
+        Ok(done) => assert_eq!(done.wait, POLL),
         Err(refused) => {
             // Reading a filter needs a right that not every user has.
             assert!(refused.to_string().contains("may not be read here"), "{refused}");
@@ -269,7 +286,8 @@ fn a_filter_is_asked_about_what_is_done() {
     }
     running.kill();
     let refused = refused_at("advice").unwrap();
-    assert!(refused.contains("seccomp filter does not allow system call 28 "), "{refused}");
+    let call = format!("seccomp filter does not allow system call {} ", libc::SYS_madvise);
+    assert!(refused.contains(&call), "{refused}");
 }
 
 #[test]
@@ -278,7 +296,7 @@ fn a_time_out_that_would_begin_anew_again_and_again_is_left_alone() {
     let glibc = remedy::of("glibc").unwrap();
     let often = Limits { every: Some(Duration::from_secs(1)), ..LIMITS };
     let refused = carry_out(running.pid(), glibc, &(glibc.calls)(), often).unwrap_err().to_string();
-    assert!(refused.contains("in epoll_wait for 60s, which would begin anew each 1s"), "{refused}");
+    assert!(refused.contains(&format!("in {EPOLL} for 60s, which would begin anew each 1s")), "{refused}");
     assert!(refused.contains("Take an --every that is longer"), "{refused}");
     let rarely = Limits { every: Some(Duration::from_secs(60)), ..LIMITS };
     carry_out(running.pid(), glibc, &(glibc.calls)(), rarely).unwrap();
@@ -319,7 +337,7 @@ fn a_dry_run_names_the_thread_and_leaves_it_as_it_was() {
             other => break other.unwrap(),
         }
     };
-    assert_eq!((done.tid, done.wait, done.calls.len()), (running.pid(), "poll", 0));
+    assert_eq!((done.tid, done.wait, done.calls.len()), (running.pid(), POLL, 0));
     running.go_on("");
     let counts = running.counts();
     assert_eq!((counts["ended"], counts["errno"], counts["same"]), (0, 1234, 1));

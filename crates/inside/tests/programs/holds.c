@@ -91,7 +91,11 @@ int main(int count, char **words)
     for (;;) {
         errno = 1234;
         /* Keeps the value in a register while the thread waits. */
+#ifdef __x86_64__
         __asm__ volatile("" : "+x"(after));
+#else
+        __asm__ volatile("" : "+w"(after));
+#endif
         wait_in(call);
         if (read(0, &byte, 1) != 1)
             return 0;

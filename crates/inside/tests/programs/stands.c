@@ -1,5 +1,5 @@
-// Goes to the given place: a wait for a condition, a handler of fork, a separate stack, a filter of system calls, a long epoll_wait, or a
-// function of an allocator that waits for a lock. Only the first thread waits in a call that can be made again.
+// Goes to the given place: a wait for a condition, a handler of fork, a separate stack, a filter of system calls, a long epoll_wait, registers for
+// matrices, or a function of an allocator that waits for a lock. Only the first thread waits in a call that can be made again.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -105,6 +106,13 @@ int main(int count, char **words)
         if (prctl(PR_SET_SECCOMP, 2, !strcmp(place, "code") ? &code : &advice))
             return 1;
         waits_for_ever();
+#ifdef __aarch64__
+    } else if (!strcmp(place, "matrix")) {
+        /* SME; smstart za */
+        if (getauxval(AT_HWCAP2) & 1 << 23)
+            __asm__ volatile(".inst 0xd503457f");
+        waits_for_ever();
+#endif
     } else if (!strcmp(place, "epoll")) {
         struct epoll_event event;
         int epoll = epoll_create1(0);
