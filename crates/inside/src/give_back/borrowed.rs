@@ -290,6 +290,8 @@ impl<'a> Borrowed<'a> {
                     return Err(Refusal::Left { pid: self.pid, tid: self.tid, waited });
                 }
                 StopState::By(0) => asked = false,
+                // At each stop the kernel forgets that the thread was asked to stop.
+                StopState::AtCall if asked => _ = ptrace::interrupt(self.tid),
                 StopState::AtCall | StopState::NotYet => {}
                 StopState::By(signal) if Some(signal) == notice => {}
                 StopState::By(signal) => return Err(self.fault(signal)),

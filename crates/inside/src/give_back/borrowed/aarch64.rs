@@ -116,10 +116,11 @@ impl Borrowed<'_> {
 
     /// Lets a thread that is stopped in a system call continue, until it is stopped outside of the call.
     fn stop_outside(&mut self) -> Result<(), Refusal> {
-        let _ = ptrace::interrupt(self.tid);
-        step();
-        self.resume(Resume::Freely, 0)?;
         loop {
+            // At each stop the kernel forgets that the thread was asked to stop.
+            let _ = ptrace::interrupt(self.tid);
+            step();
+            self.resume(Resume::Freely, 0)?;
             match self.next(None)? {
                 StopState::By(0) => {
                     step();
@@ -127,7 +128,7 @@ impl Borrowed<'_> {
                 }
                 StopState::By(signal) => return Err(self.fault(signal)),
                 StopState::Ended => return Err(Refusal::Ended(self.pid)),
-                StopState::AtCall | StopState::NotYet => self.resume(Resume::Freely, 0)?,
+                StopState::AtCall | StopState::NotYet => {}
             }
         }
     }
