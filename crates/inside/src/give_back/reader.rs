@@ -10,6 +10,7 @@ use allocanary_process::{ProcFile, text};
 use allocanary_sys::proc::files::{ProcEntry, path};
 
 use crate::give_back::Refusal;
+use crate::give_back::name_space::is_loader;
 
 /// A process with its mappings and its open memory.
 #[derive(Debug)]
@@ -36,10 +37,12 @@ impl ThreadReader {
     }
 
     /// Whether these bytes are in private memory without a file. While a thread is stopped, nothing else is read or written: the file
-    /// system of a mapped file may not answer.
+    /// system of a mapped file may not answer. The last pages of the loader's data count too: the loader can have put the first thread's own
+    /// data there. It has written to these pages, so the kernel no longer reads them from the file.
     fn is_own(&self, at: u64, count: usize) -> bool {
         let to = at.checked_add(count as u64);
-        let mapping = self.mapping(at).filter(|one| one.inode == 0 && !one.shared);
+        let is_own = |one: &&Mapping| !one.shared && (one.inode == 0 || one.writable && is_loader(&one.name));
+        let mapping = self.mapping(at).filter(is_own);
         mapping.zip(to).is_some_and(|(one, to)| to <= one.to)
     }
 
