@@ -2,6 +2,7 @@
 # Builds a real kube-apiserver for the tests beside this file, and the part of a kubelet that forwards ports. Fetches the
 # definitions of PodMonitor and ServiceMonitor that the Prometheus operator brings. Needs Go of the version that go.mod asks for, and a module proxy; a quarter of an hour on two cores, once.
 #   tests/namespaces/apiserver/build.sh [FOLDER]     FOLDER/{kube-apiserver,port-forwarder,*.yaml}; without one, apiserver/ in Cargo's target
+#   NODE=1 tests/namespaces/apiserver/build.sh       also kubelet, kube-controller-manager and kube-scheduler, for examples/fleet/node.sh
 set -euo pipefail
 version=1.34.4
 operator=github.com/prometheus-operator/prometheus-operator@v0.85.0
@@ -22,8 +23,14 @@ definitions=$(module "$operator")/example/prometheus-operator-crd
 for kind in podmonitors servicemonitors; do
     cp --no-preserve=mode "$definitions/monitoring.coreos.com_$kind.yaml" "$folder/$kind.yaml"
 done
-if [ -x "$folder/port-forwarder" ] && [ -x "$folder/kube-apiserver" ] && [ "$("$folder/kube-apiserver" --version)" = "Kubernetes v$version" ]; then
-    echo "$folder/kube-apiserver is there already"
+commands=(kube-apiserver ${NODE:+kubelet kube-controller-manager kube-scheduler})
+wanted=()
+for command in "${commands[@]}"; do
+    [ "$("$folder/$command" --version 2>/dev/null)" = "Kubernetes v$version" ] || wanted+=("$command")
+done
+[ -x "$folder/port-forwarder" ] || wanted+=(port-forwarder)
+if [ ${#wanted[@]} = 0 ]; then
+    echo "$folder has ${commands[*]} already"
     exit
 fi
 
@@ -47,9 +54,9 @@ set_version=
 for setting in "gitVersion=v$version" "gitMajor=$major" "gitMinor=$minor"; do
     set_version+=" -X k8s.io/component-base/version.$setting"
 done
-CGO_ENABLED=0 GOWORK=off GOFLAGS="-mod=mod -buildvcs=false" \
-    go build -p "${JOBS:-2}" -trimpath -ldflags "-s -w$set_version" -o "$folder/kube-apiserver" ./cmd/kube-apiserver
 cp -r --no-preserve=mode "$here/forwarder" cmd/port-forwarder
-CGO_ENABLED=0 GOWORK=off GOFLAGS="-mod=mod -buildvcs=false" \
-    go build -p "${JOBS:-2}" -trimpath -ldflags "-s -w" -o "$folder/port-forwarder" ./cmd/port-forwarder
+for command in "${wanted[@]}"; do
+    CGO_ENABLED=0 GOWORK=off GOFLAGS="-mod=mod -buildvcs=false" \
+        go build -p "${JOBS:-2}" -trimpath -ldflags "-s -w$set_version" -o "$folder/$command" "./cmd/$command"
+done
 "$folder/kube-apiserver" --version
