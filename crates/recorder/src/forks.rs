@@ -14,6 +14,7 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use super::config;
+use super::memory::page;
 use super::process::{self, KEY};
 use super::thread::{QUIET, Thread};
 use super::tls;
@@ -85,8 +86,4 @@ unsafe extern "C" fn in_child() {
             libc::pthread_setspecific(key - 1, null_mut());
         }
     }
-}
-
-fn page() -> usize {
-    allocanary_sys::sys::page_bytes() as usize
 }

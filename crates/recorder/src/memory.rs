@@ -3,7 +3,10 @@
 
 use std::ptr::null_mut;
 
-use super::real::page;
+/// The size of a page.
+pub fn page() -> usize {
+    allocanary_sys::sys::page_bytes() as usize
+}
 
 /// Maps private memory that a fork wipes.
 pub(super) fn map_wiped(length: usize) -> *mut u8 {

@@ -21,8 +21,7 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 use self::queue::Queue;
-use super::memory::{map_wiped, populate};
-use super::real::page;
+use super::memory::{map_wiped, page, populate};
 use allocanary_trace::format::{CHUNK_ALIGN, CONFINED, DETACHED, at};
 
 /// Time between two readings of RssAnon, in nanoseconds.

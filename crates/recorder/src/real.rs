@@ -11,6 +11,8 @@ use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 
+pub use super::memory::page;
+
 /// Declares the functions: for each function a pointer, and a function that calls through it. At first the pointer is
 /// to `first_...`, which looks up all functions.
 macro_rules! real {
@@ -153,11 +155,6 @@ pub unsafe fn copy_early(block: *mut c_void, new: *mut c_void, size: usize) {
         let own = block.cast::<usize>().sub(2).read();
         block.copy_to_nonoverlapping(new, own.min(size));
     }
-}
-
-/// The size of a page.
-pub fn page() -> usize {
-    allocanary_sys::sys::page_bytes() as usize
 }
 
 unsafe extern "C" fn early_malloc(size: usize) -> *mut c_void {

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::atomic::{Ordering::SeqCst, compiler_fence};
 
 use super::config;
+use super::memory::page;
 use super::process::{self, Process, begin};
-use super::real::page;
 use super::stacks::{self, Kept};
 use super::tls::{self, ticks};
 use super::undisturbed::undisturbed;
