@@ -60,3 +60,8 @@ pub fn check(pid: u32, _remedy: &ReleaseCall) -> Result<Option<String>, Refusal>
 pub fn has_function(_pid: u32, _remedy: &ReleaseCall) -> bool {
     false
 }
+
+/// No function is wanted, because no thread is borrowed.
+pub fn is_for_borrowing(_name: &str) -> bool {
+    false
+}

@@ -10,22 +10,12 @@ use allocanary_process::elf::{self, Elf, SymbolKind, SymbolSection};
 use allocanary_process::{ProcFile, ProcessFiles, text};
 
 pub use crate::give_back::functions::{CodeFunction, CodeFunctions, FunctionSearch};
-use crate::give_back::{Refusal, name_space};
+use crate::give_back::{Refusal, is_for_borrowing, name_space};
 
 /// Whether a function is wanted, in a file with these prefixes. To borrow a thread, all code of an allocator must be found.
 fn is_wanted(search: &FunctionSearch, name: &str, prefixes: &BTreeSet<&str>) -> bool {
     let is_of_it = || prefixes.iter().any(|prefix| name.starts_with(prefix));
     search.has(name, prefixes) || search.to_borrow && (is_for_borrowing(name) || is_of_it())
-}
-
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-fn is_for_borrowing(name: &str) -> bool {
-    crate::give_back::places::is_wanted(name) || crate::give_back::way_back::is_wanted(name)
-}
-
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-fn is_for_borrowing(_name: &str) -> bool {
-    false
 }
 
 /// Searches the files of a process.

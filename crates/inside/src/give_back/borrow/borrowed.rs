@@ -29,17 +29,18 @@ use aarch64 as machine;
 #[cfg(target_arch = "x86_64")]
 use x86_64 as machine;
 
-use crate::give_back::chain::{self, Chain, ReturnState};
-use crate::give_back::frame::Extended;
-use crate::give_back::held::{StoppedThread, Traced, ends_by_signal, hide, let_go};
-use crate::give_back::reader::ThreadReader;
+use crate::give_back::Refusal;
+use crate::give_back::borrow::chain::{self, Chain, ReturnState};
+use crate::give_back::borrow::frame::Extended;
+use crate::give_back::borrow::held::{StoppedThread, Traced, ends_by_signal, hide, let_go};
+use crate::give_back::borrow::reader::ThreadReader;
+use crate::give_back::borrow::stopping::{self, StopOutcome};
+use crate::give_back::borrow::threads::WaitingThread;
+use crate::give_back::borrow::walks::ProcessWalks;
+use crate::give_back::borrow::way_back::WayBack;
+use crate::give_back::borrow::{filter, locks, needs, room};
 use crate::give_back::remedy::{Argument, Does};
 use crate::give_back::steps::step;
-use crate::give_back::stopping::{self, StopOutcome};
-use crate::give_back::threads::WaitingThread;
-use crate::give_back::walks::ProcessWalks;
-use crate::give_back::way_back::WayBack;
-use crate::give_back::{Refusal, filter, locks, needs, room};
 
 /// A thread that makes a call is checked at least this often.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -8,14 +8,15 @@ use std::time::{Duration, Instant};
 use allocanary_heap::ptrace::SignalMask;
 use allocanary_heap::{LiveProcess, Memory};
 
-use crate::give_back::borrowed::{BorrowPlan, BorrowResult, Borrowed};
-use crate::give_back::places::CodeOwner;
-use crate::give_back::reader::ThreadReader;
+use crate::give_back::borrow::borrowed::{BorrowPlan, BorrowResult, Borrowed};
+use crate::give_back::borrow::places::CodeOwner;
+use crate::give_back::borrow::reader::ThreadReader;
+use crate::give_back::borrow::threads::{Threads, WaitingThread};
+use crate::give_back::borrow::walks::ProcessWalks;
+use crate::give_back::borrow::{locks, safety, sockets, waits};
 use crate::give_back::remedy::{Argument, Does, FunctionCall};
 use crate::give_back::symbols::{CodeFunction, CodeFunctions, FunctionSearch};
-use crate::give_back::threads::{Threads, WaitingThread};
-use crate::give_back::walks::ProcessWalks;
-use crate::give_back::{CallDone, GiveBackResult, Limits, Refusal, ReleaseCall, locks, safety, sockets, waits};
+use crate::give_back::{CallDone, GiveBackResult, Limits, Refusal, ReleaseCall};
 
 /// The longest time to search for a thread that can be borrowed.
 const SEARCH: Duration = Duration::from_secs(2);

@@ -3,7 +3,7 @@
 
 use allocanary_heap::ptrace::Registers;
 
-use crate::give_back::frame::Extended;
+use crate::give_back::borrow::frame::Extended;
 use crate::give_back::remedy::Argument;
 
 #[cfg(target_arch = "aarch64")]

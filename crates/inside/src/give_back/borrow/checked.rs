@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 use allocanary_heap::{LiveProcess, Memory};
 use allocanary_sys::proc::ProcStatus;
 
-use crate::give_back::carry_out::{missing_way, the_function};
+use crate::give_back::borrow::carry_out::{missing_way, the_function};
+use crate::give_back::borrow::safety;
+use crate::give_back::borrow::threads::Threads;
+use crate::give_back::borrow::walks::ProcessWalks;
 use crate::give_back::symbols::{CodeFunctions, FunctionSearch};
-use crate::give_back::threads::Threads;
-use crate::give_back::walks::ProcessWalks;
-use crate::give_back::{Refusal, ReleaseCall, safety};
+use crate::give_back::{Refusal, ReleaseCall};
 
 /// How long to search for a waiting thread: a thread that works may wait a moment later.
 const LOOK: Duration = Duration::from_millis(50);

@@ -7,8 +7,8 @@ use allocanary_heap::ptrace::{self, Registers, StopState};
 use allocanary_sys::proc::ProcStatus;
 
 use crate::give_back::Refusal;
-use crate::give_back::stopping::Tracee;
-use crate::give_back::waits::SyscallState;
+use crate::give_back::borrow::stopping::Tracee;
+use crate::give_back::borrow::waits::SyscallState;
 
 /// A stopped thread. When the value is dropped, the thread continues as it was. After `keep` it stays stopped.
 pub struct StoppedThread {

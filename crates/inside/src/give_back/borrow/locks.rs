@@ -1,15 +1,15 @@
 //! Counts the mutexes that threads hold, from the memory of the process.
 //!
 //! A mutex of the C library contains the thread ID of its owner. The locks of glibc's own malloc do not. For those,
-//! [`places`](crate::give_back::places) finds threads inside of malloc.
+//! [`places`](crate::give_back::borrow::places) finds threads inside of malloc.
 
 use std::collections::BTreeMap;
 
 use allocanary_heap::{Mapping, Memory};
 use allocanary_sys::proc::pids::tids;
 
+use crate::give_back::borrow::reader::ThreadReader;
 use crate::give_back::name_space;
-use crate::give_back::reader::ThreadReader;
 
 /// The maximum of memory that is examined. An allocator's locks are in its library's data, and in the memory that it mapped
 /// first.

@@ -1,7 +1,7 @@
 //! The system calls that a borrowed thread makes, with the arguments that are known in advance. They are checked against the process's
 //! filter of system calls.
 
-use crate::give_back::filter::SyscallArgs;
+use crate::give_back::borrow::filter::SyscallArgs;
 use crate::give_back::remedy::Does;
 
 const fn any(number: i64) -> SyscallArgs {

@@ -1,6 +1,6 @@
 //! Decides by a thread's registers and stack whether the thread can be borrowed where it waits. If not, gives the reason.
 //!
-//! All of this is read from files and memory that may be hostile, so a child without rights does it ([`walks`](crate::give_back::walks)).
+//! All of this is read from files and memory that may be hostile, so a child without rights does it ([`walks`](crate::give_back::borrow::walks)).
 
 use allocanary_heap::{Mapping, Memory};
 use allocanary_stacks::epilogue::{self, BEFORE};
@@ -8,10 +8,10 @@ use allocanary_stacks::outside::{End, OutsideProcess, OutsideStack};
 use allocanary_stacks::walk::WalkRegisters;
 use serde::{Deserialize, Serialize};
 
+use crate::give_back::borrow::handlers;
+use crate::give_back::borrow::places::{CodeOwner, Places};
+use crate::give_back::borrow::walker::ProcessWalker;
 use crate::give_back::functions::CodeFunctions;
-use crate::give_back::handlers;
-use crate::give_back::places::{CodeOwner, Places};
-use crate::give_back::walker::ProcessWalker;
 
 /// The longest part of a stack that is searched if it cannot be walked, in bytes.
 const LONGEST: u64 = 8 << 20;

@@ -10,7 +10,7 @@ use allocanary_sys::proc::files::{ThreadFile, thread_path};
 use allocanary_sys::proc::pids::tids;
 use allocanary_sys::sys::read_whole;
 
-use crate::give_back::waits::{self, SyscallState, Wait};
+use crate::give_back::borrow::waits::{self, SyscallState, Wait};
 
 /// A thread that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

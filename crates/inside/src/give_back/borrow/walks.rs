@@ -15,13 +15,13 @@ use allocanary_stacks::walk::WalkRegisters;
 use serde::{Deserialize, Serialize};
 
 use crate::give_back::Refusal;
+use crate::give_back::borrow::places::CodeOwner;
+pub use crate::give_back::borrow::standing::Ground;
+use crate::give_back::borrow::standing::Unfit;
+use crate::give_back::borrow::waits::SyscallState;
+use crate::give_back::borrow::walker::ProcessWalker;
+use crate::give_back::borrow::way_back::WayBack;
 use crate::give_back::functions::CodeFunctions;
-use crate::give_back::places::CodeOwner;
-pub use crate::give_back::standing::Ground;
-use crate::give_back::standing::Unfit;
-use crate::give_back::waits::SyscallState;
-use crate::give_back::walker::ProcessWalker;
-use crate::give_back::way_back::WayBack;
 
 /// The address of the code, the stack pointer, the frame pointer, and the register of return addresses, if the machine has one. For a running
 /// thread the kernel gives only the first two, and the others are 0.

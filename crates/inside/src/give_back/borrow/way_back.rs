@@ -3,7 +3,7 @@
 
 use allocanary_heap::{Mapping, Memory};
 
-use crate::give_back::walker::Seen;
+use crate::give_back::borrow::walker::Seen;
 
 #[cfg(any(target_arch = "aarch64", test))]
 mod aarch64;

@@ -13,9 +13,10 @@ use allocanary_stacks::walk::WalkRegisters;
 use allocanary_sys::proc::ProcStatus;
 
 use super::{BorrowPlan, Borrowed, PATIENCE, WaitState};
+use crate::give_back::Refusal;
+use crate::give_back::borrow::threads::WaitingThread;
+use crate::give_back::borrow::waits;
 use crate::give_back::steps::step;
-use crate::give_back::threads::WaitingThread;
-use crate::give_back::{Refusal, waits};
 
 /// How the thread continues until the end of a function.
 pub const TO_END: Resume = Resume::ToCall;

@@ -7,11 +7,12 @@ use allocanary_heap::ptrace::{self, Registers, Resume, StopState};
 use allocanary_stacks::walk::WalkRegisters;
 
 use super::{BorrowPlan, Borrowed, WaitState};
-use crate::give_back::chain::NOTHING;
-use crate::give_back::held::ends_by_signal;
+use crate::give_back::Refusal;
+use crate::give_back::borrow::chain::NOTHING;
+use crate::give_back::borrow::held::ends_by_signal;
+use crate::give_back::borrow::threads::WaitingThread;
+use crate::give_back::borrow::waits;
 use crate::give_back::steps::step;
-use crate::give_back::threads::WaitingThread;
-use crate::give_back::{Refusal, waits};
 
 /// How the thread continues until the end of a function.
 pub const TO_END: Resume = Resume::Freely;

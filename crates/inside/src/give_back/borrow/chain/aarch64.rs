@@ -7,9 +7,9 @@
 use allocanary_heap::ptrace::Registers;
 
 use super::{DATA, ReturnState, blocked, values};
-use crate::give_back::frame::{self, BYTES, Extended};
+use crate::give_back::borrow::frame::{self, BYTES, Extended};
+use crate::give_back::borrow::way_back::WayBack;
 use crate::give_back::remedy::Argument;
-use crate::give_back::way_back::WayBack;
 
 /// The addresses of all these bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +69,7 @@ impl Chain {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::give_back::way_back::StoreCode;
+    use crate::give_back::borrow::way_back::StoreCode;
 
     #[test]
     fn the_frames_lead_from_the_function_to_what_the_thread_had() {

@@ -8,9 +8,9 @@
 use allocanary_heap::ptrace::Registers;
 
 use super::{DATA, ReturnState, blocked, values};
-use crate::give_back::frame::{self, Extended};
+use crate::give_back::borrow::frame::{self, Extended};
+use crate::give_back::borrow::way_back::WayBack;
 use crate::give_back::remedy::Argument;
-use crate::give_back::way_back::WayBack;
 
 /// The bytes that a thread may use below its stack pointer, according to the ABI.
 const RED_ZONE: u64 = 128;
@@ -103,7 +103,7 @@ impl Chain {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::give_back::way_back::StoreCode;
+    use crate::give_back::borrow::way_back::StoreCode;
 
     const SP: u64 = 0x7fff_0000_1238;
 

@@ -10,8 +10,8 @@ use allocanary_heap::{Mapping, Memory};
 use serde::{Deserialize, Serialize};
 
 use super::{MOST, code_of_files, has};
+use crate::give_back::borrow::walker::Seen;
 use crate::give_back::functions::CodeFunctions;
-use crate::give_back::walker::Seen;
 
 /// `mov x8, #139; svc #0`: the call that ends a handler.
 const RESTORE: [u32; 2] = [0xd280_1168, 0xd400_0001];
@@ -200,7 +200,7 @@ mod tests {
     fn it_is_found_in_this_process() {
         use crate::give_back::symbols::FunctionSearch;
         let pid = std::process::id();
-        let walker = crate::give_back::walker::ProcessWalker::open(pid).unwrap();
+        let walker = crate::give_back::borrow::walker::ProcessWalker::open(pid).unwrap();
         let live = &walker.seen;
         let functions =
             CodeFunctions::find(pid, &FunctionSearch { to_borrow: true, ..FunctionSearch::default() }).unwrap();

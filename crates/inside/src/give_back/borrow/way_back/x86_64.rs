@@ -4,8 +4,8 @@ use allocanary_heap::{Mapping, Memory};
 use serde::{Deserialize, Serialize};
 
 use super::{MOST, code_of_files, has};
+use crate::give_back::borrow::walker::Seen;
 use crate::give_back::functions::CodeFunctions;
-use crate::give_back::walker::Seen;
 
 /// `mov $15, %rax; syscall`: the end of a handler, in each C library.
 const RESTORE: &[&[u8]] = &[&[0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05], &[0xb8, 15, 0, 0, 0, 0x0f, 0x05]];
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn it_is_found_in_this_process() {
         let pid = std::process::id();
-        let walker = crate::give_back::walker::ProcessWalker::open(pid).unwrap();
+        let walker = crate::give_back::borrow::walker::ProcessWalker::open(pid).unwrap();
         let live = &walker.seen;
         let functions =
             CodeFunctions::find(pid, &FunctionSearch { to_borrow: true, ..FunctionSearch::default() }).unwrap();
