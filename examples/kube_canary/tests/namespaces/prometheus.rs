@@ -223,21 +223,29 @@ fn a_real_prometheus_takes_native_histograms_and_has_their_quantiles() {
     until(|| prometheus.query(each).is_some_and(|values| values.len() == 4), "each series has a 99th percentile");
     let each = prometheus.query(each).unwrap();
     assert!(each.iter().all(|p99| *p99 > 1e-6 && *p99 < 0.1), "{each:?}");
-    // The same replies are in the page's classic buckets. The median must be within the buckets of the 40th and the
-    // 60th percentile.
-    let page = canaries[0].page();
-    let bounds: Vec<(f64, f64)> = kube_canary::histogram::Bounds::default()
-        .nanos()
-        .iter()
-        .map(|nanos| *nanos as f64 / 1e9)
-        .map(|bound| (bound, page.sum("rtt_seconds_bucket", &[("le", &bound.to_string())])))
-        .collect();
-    let all = page.sum("rtt_seconds_count", &[]);
-    let from = bounds.iter().rfind(|(_, below)| *below < 0.4 * all).map_or(0.0, |(bound, _)| *bound);
-    let to = bounds.iter().find(|(_, below)| *below > 0.6 * all).unwrap().0;
-    let median = "histogram_quantile(0.5, sum(rate(kube_canary_rtt_seconds{node=\"node-0\"}[1m])))";
-    let median = prometheus.one(median).unwrap();
-    assert!(median > from / 1.1 && median < to * 1.1, "a median of {median}, wanted {from} to {to}: {bounds:?}");
+    // The same replies are in the page's classic buckets, and counters only rise. So the histogram that Prometheus has taken lies between a
+    // page that was read before and one that was read after, bucket by bucket. A rate would not: it leaves out the first replies.
+    let buckets = || -> (Vec<(f64, f64)>, f64) {
+        let page = canaries[0].page();
+        let bounds = kube_canary::histogram::Bounds::default();
+        let bounds = bounds.nanos().iter().map(|nanos| *nanos as f64 / 1e9);
+        let below = bounds.map(|bound| (bound, page.sum("rtt_seconds_bucket", &[("le", &bound.to_string())])));
+        (below.collect(), page.sum("rtt_seconds_count", &[]))
+    };
+    let (before, count_before) = buckets();
+    let own = "sum(kube_canary_rtt_seconds{node=\"node-0\"})";
+    let counted = format!("histogram_count({own})");
+    until(|| prometheus.one(&counted).is_some_and(|count| count >= count_before), "Prometheus has what the page had");
+    let median = prometheus.one(&format!("histogram_quantile(0.5, {own})")).unwrap();
+    let (after, count_after) = buckets();
+    // More than half were below `to` in any case, and less than half below `from`. A native bucket ends at 1.1 times its begin.
+    let to = before.iter().find(|(_, below)| *below > 0.5 * count_after).map_or(f64::INFINITY, |(bound, _)| *bound);
+    let from = after.iter().rfind(|(_, below)| *below < 0.5 * count_before).map_or(0.0, |(bound, _)| *bound);
+    assert!(to.is_finite(), "more replies came between the two pages than before: {before:?}, {after:?}");
+    assert!(
+        median > from / 1.1 && median < to * 1.1,
+        "a median of {median}, wanted {from} to {to}: {before:?}, {after:?}"
+    );
 
     // The rule that alerts on slow peers has a value for each peer, and the dashboard's panels of round trips have
     // data.
