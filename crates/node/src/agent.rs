@@ -31,6 +31,8 @@ const FOR_PROFILES: f64 = 0.5;
 const MOST_LARGER: f64 = 100.0;
 /// The most problems in a report.
 const PROBLEMS: usize = 20;
+/// The most processes that may not be read that are named in a problem.
+const NAMED: usize = 5;
 /// How many processes are asked for their counters in one request. `COUNT_TIME` limits each request.
 const AT_ONCE: usize = 100;
 const COUNT_TIME: Duration = Duration::from_secs(2);
@@ -341,9 +343,13 @@ impl<W: World> Agent<W> {
             ));
         }
         if denied > 0 {
+            let all = self.known.values().filter(|one| one.is_denied());
+            let first: Vec<String> = all.take(NAMED).map(|one| format!("{} {}", one.pid, one.name)).collect();
+            let more = if denied > NAMED as u64 { ", …" } else { "" };
             problems.push(format!(
-                "processes that may not be read: {denied}. Wanted: CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH (run as root), and the host's \
-                 process IDs"
+                "processes that may not be read: {denied} ({}{more}). Wanted: CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH (run as root), and \
+                 the host's process IDs",
+                first.join(", ")
             ));
         }
         problems
