@@ -11,7 +11,7 @@ use crate::args::TryFlags;
 use allocanary_measure::trial::estimate::TrialWord;
 use allocanary_measure::trial::replicas::{Replica, Replicas, find};
 use allocanary_measure::trial::steps::{WorkloadFacts, steps};
-use allocanary_measure::trial::verdict::judge;
+use allocanary_measure::trial::verdict::{judge, shortest};
 use allocanary_measure::trial::{TrialTarget, TrialVariable};
 use allocanary_rows::error::{Error, Result};
 use allocanary_rows::fleet::NodeReport;
@@ -135,6 +135,13 @@ fn read(flags: &TryFlags, target: &TrialTarget, time: Duration, every: Duration)
             show_duration(every),
             show_duration(time)
         ));
+        // Earlier readings, from files, may make up for the rest.
+        if time < shortest(every) && reports.is_empty() {
+            terminal::tell(format_args!(
+                "this is too short for a verdict: wanted --for {} or longer, because only the second half counts",
+                show_duration(shortest(every))
+            ));
+        }
     }
     for number in 1.. {
         let (mut answered, mut error) = (0, String::new());

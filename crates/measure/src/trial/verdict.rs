@@ -5,6 +5,7 @@
 //! replica's difference between now and before is compared.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -99,6 +100,11 @@ const LEAST_OTHERS: usize = 2;
 const TRAFFIC: f64 = 1.25;
 /// A replica that uses fewer processors than this is idle: it gets no traffic.
 const IDLE: f64 = 0.005;
+
+/// The shortest time with a reading each `every` that can end in a word: only readings of its second half are compared.
+pub fn shortest(every: Duration) -> Duration {
+    every * 2 * (LEAST_READINGS as u32 - 1)
+}
 
 /// The verdict. The error says what is missing.
 pub fn judge(

@@ -121,6 +121,21 @@ fn lines_that_are_not_in_force_are_no_trial() {
 }
 
 #[test]
+fn the_shortest_time_has_just_enough_readings() {
+    let read_for = |time: Duration| {
+        let minutes = 1001..1002 + time.as_secs() / 60;
+        let mut replicas = usual(60.0, 0.5);
+        replicas[3..]
+            .iter_mut()
+            .for_each(|one| one.readings.retain(|reading| minutes.contains(&(reading.taken / MINUTE))));
+        told(replicas, "deploy/web").word
+    };
+    let minute = Duration::from_millis(MINUTE);
+    assert_eq!(read_for(shortest(minute)), TrialWord::Better);
+    assert_eq!(read_for(shortest(minute) - minute), TrialWord::Undecided);
+}
+
+#[test]
 fn few_readings_say_nothing() {
     let mut replicas = usual(60.0, 0.5);
     replicas[5].readings.truncate(6);
