@@ -7,6 +7,7 @@
 //! - [`layout`] is the layout of the table, which the crate `sampler` fills inside the program.
 //! - [`reader`] reads the table of another process, whose content may be anything.
 //! - [`interval`] says how far an estimate may be off.
+//! - [`own`] tells the project's own functions from those of the program.
 //! - `pprof` (feature of the same name) is the format that other tools read.
 
 // Numbers and texts are returned; only the command writes to a terminal.
@@ -15,6 +16,7 @@
 
 pub mod interval;
 pub mod layout;
+pub mod own;
 #[cfg(feature = "pprof")]
 pub mod pprof;
 pub mod reader;

@@ -7,6 +7,7 @@ mod wrappers;
 use std::collections::BTreeMap;
 
 use allocanary_names::{FrameNames, NamedFrame};
+use allocanary_profile::own::is_own;
 use allocanary_trace::stacks::{CodePlace, StackId};
 
 pub use skip::Skip;
@@ -43,18 +44,6 @@ enum Part {
 
 /// Libraries with only functions of an allocator or of the recorder.
 const ALLOCATORS: &[&str] = &["preload-", "libjemalloc", "libmimalloc", "libtcmalloc", "libsnmalloc"];
-
-/// Beginnings of qualified names: the recorder or the sampler in a program that observes itself, and the wrappers around its allocator.
-const WRAPPERS: &[&str] = &[
-    "allocanary_recorder::",
-    "allocanary_sampler::",
-    "allocanary::budget::",
-    "allocanary::counting::",
-    "allocanary::install::",
-    "allocanary::leaks::",
-    "allocanary::profile::",
-    "allocanary::recording::",
-];
 
 /// Libraries with only functions of a runtime.
 const RUNTIMES: &[&str] = &[
@@ -203,7 +192,7 @@ pub fn callers(names: &mut FrameNames<'_>, stack: StackId, folding: &Folding) ->
 fn is_allocator(frame: &NamedFrame) -> bool {
     let name = plain_name(frame);
     ALLOCATORS.iter().any(|start| frame.module.starts_with(start))
-        || WRAPPERS.iter().any(|start| name.starts_with(start))
+        || is_own(name)
         || EXPORTED.iter().filter_map(|start| name.strip_prefix(start)).any(|name| FAMILY.contains(&name))
 }
 

@@ -28,21 +28,10 @@ impl Frame {
     /// Whether this function belongs to the sampler, or to the code that the compiler puts between a program and its allocator. The file is
     /// compared too, because line tables give some inlined functions without their path.
     fn is_own(&self) -> bool {
-        const OWN: [&str; 11] = [
-            "allocanary_sampler::",
-            "allocanary::budget::",
-            "allocanary::counting::",
-            "allocanary::install::",
-            "allocanary::leaks::",
-            "allocanary::profile::",
-            "allocanary::recording::",
-            "__rust_",
-            "__rustc::",
-            "__rg_",
-            "alloc::alloc::",
-        ];
+        const SHIMS: [&str; 4] = ["__rust_", "__rustc::", "__rg_", "alloc::alloc::"];
         let name = self.function.as_deref().unwrap_or_default().trim_start_matches(['<', '&']);
-        OWN.iter().any(|start| name.starts_with(start))
+        allocanary_profile::own::is_own(name)
+            || SHIMS.iter().any(|start| name.starts_with(start))
             || self.file.ends_with("/library/alloc/src/alloc.rs")
             || self.file.ends_with(super::profiled::FILE)
     }
