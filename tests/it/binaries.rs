@@ -85,6 +85,17 @@ fn loaded(binary: &[u8]) -> Vec<u8> {
     sections.flat_map(|section| section.data().unwrap_or_default().to_vec()).collect()
 }
 
+/// `doctor` and the agent recognise an allocator in a stripped program by such a text. The command writes about all allocators, and its agent
+/// sees itself too.
+#[test]
+fn the_command_has_no_text_of_an_allocator_that_it_does_not_have() {
+    let bytes = fs::read(env!("CARGO_BIN_EXE_allocanary")).unwrap();
+    for text in ["tcmalloc: allocation failed", "mimalloc: error: "] {
+        assert!(!holds(&bytes, text), "{text}");
+    }
+    assert_eq!(holds(&bytes, "<jemalloc>"), cfg!(feature = "jemalloc"));
+}
+
 #[test]
 fn what_is_searched_without_strip_finds_the_same() {
     for (allocator, texts) in TELLTALES {

@@ -29,9 +29,12 @@ pub const WALKER: Walker = Walker {
     by_copy: None,
 };
 
+/// A message of gperftools' and of Google's tcmalloc, reversed. Its first word alone, with the colon, is in programs that write about tcmalloc.
+const TEXT: &[u8] = b"deliaf noitacolla :collamct";
+
 /// How it is recognised if it was not walked.
 pub(super) const KNOWN: AllocatorMark =
-    AllocatorMark { name: NAME, libraries: &["libtcmalloc"], text: Some(b" :collamct"), is_below_others: false };
+    AllocatorMark { name: NAME, libraries: &["libtcmalloc"], text: Some(TEXT), is_below_others: false };
 
 fn walk(memory: &dyn Memory) -> Option<Result<Walk, Unknown>> {
     let maps = map::find(memory);
