@@ -13,9 +13,10 @@ use allocanary_sys::proc::stat::time;
 
 use crate::costs::Costs;
 use crate::group::Membership;
-use crate::known::{ProcessRecord, rows};
+use crate::known::ProcessRecord;
 use crate::look::{CounterTarget, HeapReader, LookReply, LookRequest};
 use crate::names::PodNames;
+use crate::rows::rows;
 use crate::schedule::{AgentStep, CpuBudget, next, step};
 use crate::stat::{MemoryStatus, ProcessKey};
 use crate::world::{Charged, World};

@@ -38,6 +38,7 @@ mod names;
 mod otlp;
 mod pages;
 mod profiles;
+mod rows;
 pub mod run;
 mod schedule;
 mod server;
