@@ -3,6 +3,7 @@
 //! recommendation, `tuned.toml`, a page.
 
 mod answer;
+mod finalists;
 mod kind;
 mod program;
 mod shown;
@@ -255,7 +256,7 @@ fn evidence(
 ) -> String {
     let job = &TuneFacts { text: &subject.job, holds: subject.holds };
     let width = usize::from(look.width);
-    let mut out = answer::table(found, job, &look);
+    let mut out = finalists::table(found, job.text, &look);
     let bars = most.is_none();
     if let Some(reason) = answer::reason(found, width, bars) {
         out.push_str(&format!("\nWhere the memory is:\n{reason}"));

@@ -1,19 +1,18 @@
 //! The answer in words. In: what a search found. Out: a table, the recommendation, the reason, and the lines to paste.
 
-use allocanary_measure::metrics::{Metric, MetricName};
+use super::finalists;
+use allocanary_measure::metrics::Metric;
 use allocanary_measure::summary::anatomy::{self, Anatomy, PARTS, Part};
-use allocanary_measure::summary::{CellRepeats, Chosen, Decided, GroupComparison, MedianEstimate, Verdict};
+use allocanary_measure::summary::{CellRepeats, Chosen, Decided, MedianEstimate, Verdict};
 use allocanary_rows::Candidate;
 use allocanary_screens::draw::wrapped;
 use allocanary_screens::report::lines::DeployLines;
 use allocanary_screens::report::places::{PasteTarget, places};
-use allocanary_screens::report::table::{self, NarrowFigure};
 use allocanary_screens::report::wrapper::Wrapper;
 use allocanary_screens::report::{anatomies, paste, words};
 use allocanary_study::search::Searched;
 use allocanary_study::search::proof::{Finalist, Standing};
 use allocanary_study::search::space::limits;
-use allocanary_text::outside::TerminalStyle;
 
 /// Facts for the words, in addition to the rows.
 pub struct TuneFacts<'a> {
@@ -23,71 +22,9 @@ pub struct TuneFacts<'a> {
     pub holds: &'a str,
 }
 
-/// The finalists, one line for each: figures, and changes against the present candidate.
-pub fn table(found: &Searched, job: &TuneFacts, look: &TerminalStyle) -> String {
-    let metrics: Vec<&Metric> = found.goal.wanted().collect();
-    let row = |(candidate, group): &(Candidate, CellRepeats)| {
-        let finalist = found.finalists.iter().find(|finalist| finalist.candidate == *candidate);
-        let figures = metrics.iter().enumerate().map(|(at, metric)| {
-            let estimate = MedianEstimate::of(group.values_of(&metric.name));
-            let change = finalist.and_then(|finalist| match at.checked_sub(1) {
-                None => Some(in_objective(finalist)),
-                Some(guard) => finalist.guards.get(guard).map(in_guard),
-            });
-            let (change, verdict) = change.unzip();
-            NarrowFigure {
-                median: words::median(metric, estimate.as_ref()),
-                change: change.unwrap_or_default(),
-                verdict,
-            }
-        });
-        let note = match finalist {
-            None if *candidate == found.present => " (what you have)".to_string(),
-            Some(finalist) if finalist.failed.0 > 0 => format!(" ({} failed)", finalist.failed.0),
-            _ => String::new(),
-        };
-        (format!("{candidate}{note}"), figures.collect())
-    };
-    let heads: Vec<String> = metrics.iter().map(|metric| metric.name.to_string()).collect();
-    let table = table::candidates(&heads, found.fresh.iter().map(row).collect(), look);
-    let n = found.fresh.first().map_or(0, |(_, group)| group.values_of(&found.goal.objective.name).len());
-    let mut key = format!("Medians of n={n} fresh processes, and changes against what you have");
-    if found.finalists.iter().any(|finalist| verdict(finalist) == Verdict::Undecided) {
-        key.push_str("; ? undecided");
-    }
-    let has = |wanted| found.finalists.iter().flat_map(|one| &one.guards).any(|(_, _, standing)| *standing == wanted);
-    if has(Standing::Open) {
-        key.push_str("; ? after a change: not certain to be within its limit");
-    }
-    if has(Standing::Exceeded) {
-        key.push_str("; ! beyond its limit");
-    }
-    let title = wrapped(&format!("Finalists ({}):", job.text), look.width.into());
-    format!("{title}\n{table}{}\n", wrapped(&format!("{key}."), look.width.into()))
-}
-
-/// The change in the objective, such as `-78 %`. A change that is not significant among all finalists is undecided.
-fn in_objective(finalist: &Finalist) -> (String, Verdict) {
-    match verdict(finalist) {
-        Verdict::Undecided => ("?".into(), Verdict::Undecided),
-        Verdict::Equal => ("=".into(), Verdict::Equal),
-        other => (words::change(finalist.objective.ratio()), other),
-    }
-}
-
-/// The change in a guard: `-1.0 %`, `+4.0 %?` if it is not certain to be within the limit, `+50 %!` if it exceeds the limit.
-fn in_guard((_, compared, standing): &(MetricName, GroupComparison, Standing)) -> (String, Verdict) {
-    let change = words::change(compared.ratio());
-    match standing {
-        Standing::Kept => (change, Verdict::Equal),
-        Standing::Open => (format!("{change}?"), Verdict::Undecided),
-        Standing::Exceeded => (format!("{change}!"), Verdict::Worse),
-    }
-}
-
 /// `resident better -78 % [-79, -77]; throughput -1.0 % (kept); p99 +4.0 % (open)`.
 fn against(finalist: &Finalist, objective: &Metric) -> String {
-    let verdict = verdict(finalist).text();
+    let verdict = finalists::verdict(finalist).text();
     let change = words::change(finalist.objective.ratio());
     let guards = finalist.guards.iter().map(|(name, comparison, limit)| {
         let limit = match limit {
@@ -103,15 +40,6 @@ fn against(finalist: &Finalist, objective: &Metric) -> String {
         failed => format!("; {failed} runs failed"),
     };
     format!("{} {verdict} {change}{}{failed}", objective.name, guards.collect::<String>())
-}
-
-/// The verdict among all finalists. `Better` means that a recommendation would call it better.
-fn verdict(finalist: &Finalist) -> Verdict {
-    match finalist.objective.verdict {
-        Verdict::Better if !finalist.is_better() => Verdict::Undecided,
-        Verdict::Worse if !finalist.significant => Verdict::Undecided,
-        verdict => verdict,
-    }
 }
 
 /// The recommendation in one paragraph: what it saves, and what it costs.
@@ -171,7 +99,7 @@ fn keep(found: &Searched, job: &TuneFacts) -> String {
     let nearest = found.finalists.iter().min_by(|a, b| a.objective.new.total_cmp(&b.objective.new));
     if let Some(nearest) = nearest {
         text.push_str(&format!(" The nearest, {}: {}.", nearest.candidate, against(nearest, objective)));
-        let undecided = verdict(nearest) == Verdict::Undecided;
+        let undecided = finalists::verdict(nearest) == Verdict::Undecided;
         if let Some(repeats) = nearest.objective.repeats_to_decide().filter(|_| undecided) {
             text.push_str(&format!(" About {repeats} repeats would decide (--repeats {repeats})."));
         }
@@ -345,6 +273,7 @@ mod tests {
     use allocanary_rows::sample::Measured;
     use allocanary_study::search::goal::{Goal, GoalSource};
     use allocanary_study::search::proof::{front, prove};
+    use allocanary_text::outside::TerminalStyle;
 
     /// A group with these values of memory and throughput, and a p99 of 1.
     fn group(resident: &[f64], throughput: &[f64]) -> CellRepeats {
@@ -429,7 +358,7 @@ mod tests {
         ] {
             assert!(why.contains(said), "{said}\n{why}");
         }
-        let table = table(&found, &job, &TerminalStyle { color: false, width: 80 });
+        let table = finalists::table(&found, job.text, &TerminalStyle { color: false, width: 80 });
         // If a name is too wide for one line, its figures are below it.
         let below = |name: &str| table.lines().skip_while(|line| line.trim() != name).nth(1).map(str::to_string);
         let now = below("jemalloc (what you have)").unwrap_or_else(|| panic!("{table}"));

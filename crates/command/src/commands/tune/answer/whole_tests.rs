@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tempfile::{TempDir, tempdir};
 
-use super::super::answer;
+use super::super::{answer, finalists};
 use allocanary_facts::setting::{Setting, SettingKind};
 use allocanary_measure::metrics::Metrics;
 use allocanary_measure::rows;
@@ -92,7 +92,11 @@ impl Found {
     fn answer(&self) -> String {
         let job = answer::TuneFacts { text: "small, 4 threads", holds: "" };
         let look = TerminalStyle { color: false, width: 120 };
-        format!("{}\n{}", answer::table(&self.searched, &job, &look), answer::recommendation(&self.searched, &job))
+        format!(
+            "{}\n{}",
+            finalists::table(&self.searched, job.text, &look),
+            answer::recommendation(&self.searched, &job)
+        )
     }
 }
 
