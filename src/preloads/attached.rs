@@ -9,9 +9,9 @@ use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 use allocanary_recorder::attached::{AttachedConfig, attach, detach};
-use allocanary_recorder::got::{
-    ATTACH, Changed, DETACH, Definition, GotSlots, LOOK_AGAIN, PatchRequest, Replacement, Reply, STATE_ATTACHED,
-    STATE_DETACHED, STATE_NEVER, comes_before, definition,
+use allocanary_recorder::got::{Changed, Definition, GotSlots, Replacement, comes_before, definition};
+use allocanary_trace::request::{
+    ATTACH, DETACH, LOOK_AGAIN, PatchRequest, Reply, STATE_ATTACHED, STATE_DETACHED, STATE_NEVER,
 };
 
 use crate::functions;

@@ -14,6 +14,6 @@ mod check;
 mod recorder;
 
 pub use crate::give_back::Refusal;
-pub use allocanary_recorder::got::Reply;
+pub use allocanary_trace::request::Reply;
 pub use check::{check, modules};
 pub use recorder::{AttachedRecorder, RecorderRequest};

@@ -6,7 +6,8 @@
 //! 2. [`definition()`] finds the module that defines a function: the first one in the list, as the loader does.
 //! 3. [`GotSlots::change`] stores another function's address in each word that has the address of a given function.
 //!    [`GotSlots::put_back`] restores the words.
-//! 4. [`PatchRequest`] and [`Reply`] pass between a command outside the process and the recorder inside.
+//!
+//! What a command outside the process asks, and the reply, are in the crate `trace`, module `request`.
 //!
 //! Only x86-64 is supported: on other processors no word is found.
 
@@ -14,9 +15,7 @@
 
 mod definition;
 mod module;
-mod request;
 mod slots;
 
 pub use definition::{Definition, comes_before, definition};
-pub use request::{ATTACH, DETACH, LOOK_AGAIN, PatchRequest, Reply, STATE_ATTACHED, STATE_DETACHED, STATE_NEVER};
 pub use slots::{Changed, GotSlots, PutBack, Replacement};

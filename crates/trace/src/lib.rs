@@ -5,6 +5,7 @@
 //!
 //! - [`mod@format`] documents the bytes. [`coder`] writes and reads single events.
 //! - The crate `recorder` writes a trace, inside of the recorded program. [`record`] sets the recorder up, and finds its traces.
+//! - [`request`] is what a command asks the recorder in a running process, and the reply.
 //! - [`reader`] finds the chunks of a file and reads each thread's events. [`merge`] puts the threads in one order.
 //! - `pack` makes a trace smaller when its process has ended (feature `packed`).
 //! - [`builder`] makes traces from a script, for tests and benches.
@@ -38,4 +39,5 @@ pub mod prepare;
 pub mod reader;
 pub mod record;
 pub mod replay;
+pub mod request;
 pub mod stacks;

@@ -1,6 +1,6 @@
 //! Puts the answer of a recorder in a process into words: why it did nothing, and what to do instead.
 
-use allocanary_recorder::got::{Reply, STATE_ATTACHED};
+use allocanary_trace::request::{Reply, STATE_ATTACHED};
 
 const FROM_START: &str = "Record it from its start: `allocanary record -- PROGRAM`";
 

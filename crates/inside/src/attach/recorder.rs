@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::give_back::remedy::Argument;
 use crate::give_back::{BorrowedCaller, Refusal, call_inside};
-use allocanary_recorder::got::{ATTACH, DETACH, LOOK_AGAIN, PatchRequest, Reply};
+use allocanary_trace::request::{ATTACH, DETACH, LOOK_AGAIN, PatchRequest, Reply};
 
 use crate::attach::{answer, check};
 
