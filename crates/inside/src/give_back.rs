@@ -21,12 +21,13 @@ pub mod plan;
 mod refusal;
 pub mod remedy;
 pub mod settings;
-#[doc(hidden)]
-pub mod steps;
 pub mod symbols;
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use borrow::is_for_borrowing;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[doc(hidden)]
+pub use borrow::steps;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub use borrow::{BorrowedCaller, call_inside, carry_out, check, has_function, walks};
 pub use done::{CallDone, GiveBackResult};

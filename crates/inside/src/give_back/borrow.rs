@@ -26,6 +26,7 @@ mod room;
 mod safety;
 mod sockets;
 mod standing;
+pub mod steps;
 mod stopping;
 mod threads;
 mod waits;

@@ -34,13 +34,13 @@ use crate::give_back::borrow::chain::{self, Chain, ReturnState};
 use crate::give_back::borrow::frame::Extended;
 use crate::give_back::borrow::held::{StoppedThread, Traced, ends_by_signal, hide, let_go};
 use crate::give_back::borrow::reader::ThreadReader;
+use crate::give_back::borrow::steps::step;
 use crate::give_back::borrow::stopping::{self, StopOutcome};
 use crate::give_back::borrow::threads::WaitingThread;
 use crate::give_back::borrow::walks::ProcessWalks;
 use crate::give_back::borrow::way_back::WayBack;
 use crate::give_back::borrow::{filter, locks, needs, room};
 use crate::give_back::remedy::{Argument, Does};
-use crate::give_back::steps::step;
 
 /// A thread that makes a call is checked at least this often.
 const PATIENCE: Duration = Duration::from_secs(2);

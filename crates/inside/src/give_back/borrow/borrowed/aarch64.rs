@@ -14,9 +14,9 @@ use allocanary_sys::proc::ProcStatus;
 
 use super::{BorrowPlan, Borrowed, PATIENCE, WaitState};
 use crate::give_back::Refusal;
+use crate::give_back::borrow::steps::step;
 use crate::give_back::borrow::threads::WaitingThread;
 use crate::give_back::borrow::waits;
-use crate::give_back::steps::step;
 
 /// How the thread continues until the end of a function.
 pub const TO_END: Resume = Resume::ToCall;

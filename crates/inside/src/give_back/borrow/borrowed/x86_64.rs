@@ -10,9 +10,9 @@ use super::{BorrowPlan, Borrowed, WaitState};
 use crate::give_back::Refusal;
 use crate::give_back::borrow::chain::NOTHING;
 use crate::give_back::borrow::held::ends_by_signal;
+use crate::give_back::borrow::steps::step;
 use crate::give_back::borrow::threads::WaitingThread;
 use crate::give_back::borrow::waits;
-use crate::give_back::steps::step;
 
 /// How the thread continues until the end of a function.
 pub const TO_END: Resume = Resume::Freely;
