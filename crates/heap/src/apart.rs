@@ -55,7 +55,8 @@ mod tests {
 
     #[test]
     fn pages_that_were_missed_are_noticed_and_the_kernel_s_count_is_told() {
-        let mut reading = take(std::process::id(), ReadMode::Running, std::time::Duration::MAX).unwrap();
+        let idle = allocanary_testing::programs::Running::idle();
+        let mut reading = take(idle.pid(), ReadMode::Running, std::time::Duration::MAX).unwrap();
         reading.kernel.resident = 200 << 20;
         for (resident, is_apart) in [(200, false), (197, false), (160, true), (240, true)] {
             reading.resident = resident << 20;

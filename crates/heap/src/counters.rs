@@ -50,33 +50,54 @@ impl MemoryReader for Remote {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
     use crate::PAGE;
+    use allocanary_testing::programs::{Running, compiled_text};
+
+    /// A program with a block that has its own pages, a heap, and a second arena. Then it waits.
+    const PROGRAM: &str = r#"#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+static char *volatile last; /* otherwise the compiler leaves the blocks out */
+static void *take(void *count) {
+    for (long at = 0; at < (long) count; at++) memset(last = malloc(1000), 1, 1000);
+    return NULL;
+}
+int main(void) {
+    memset(last = malloc(64 << 20), 1, 64 << 20);
+    take((void *) 1000);
+    pthread_t thread;
+    pthread_create(&thread, NULL, take, (void *) 500);
+    pthread_join(thread, NULL);
+    puts("ready=1");
+    fflush(stdout);
+    getchar();
+}"#;
 
     #[test]
-    fn the_counters_of_this_process_are_what_a_walk_finds() {
-        let pid = std::process::id();
+    fn the_counters_of_a_process_are_what_a_walk_finds() {
+        let folder = tempfile::tempdir().unwrap();
+        let Some(program) = compiled_text(folder.path(), "arenas.c", PROGRAM, &["-O1", "-pthread"]) else { return };
+        let mut program = Running::start(&mut Command::new(program));
+        assert_eq!(program.counts()["ready"], 1);
+        let pid = program.pid();
         let places = locate_in(pid, None).unwrap();
         let Some(CounterPlace::Glibc(_)) = places.first() else {
-            return allocanary_testing::skipped::skipped("this process has no glibc that is known");
+            return allocanary_testing::skipped::skipped("a program here has no glibc that is known");
         };
-        let own_pages = std::hint::black_box(vec![1_u8; 64 << 20]);
-        let remote = Remote::open(pid).unwrap();
-        let counters = places[0].read(&remote).unwrap();
-        assert!(
-            counters.arenas >= 1 && counters.mapped.unwrap() >= (1 << 16) + counters.mmapped.unwrap(),
-            "{counters:?}"
-        );
-        assert!(counters.mmapped.unwrap() >= std::hint::black_box(&own_pages).len() as u64, "{counters:?}");
-        // What a walk finds resident, and of how many arenas, is not more than what is counted. Other tests allocate at the same time.
-        let reading = crate::take(pid, crate::ReadMode::Running, std::time::Duration::from_secs(60)).unwrap();
+        let counters = places[0].read(&Remote::open(pid).unwrap()).unwrap();
+        let mmapped = counters.mmapped.unwrap();
+        assert!((64 << 20..65 << 20).contains(&mmapped) && counters.arenas == 2, "{counters:?}");
+        let reading = crate::take(pid, crate::ReadMode::Running, std::time::Duration::MAX).unwrap();
         let heap = reading.heaps.iter().find(|heap| heap.allocator == "glibc").unwrap();
-        let after = places[0].read(&remote).unwrap();
         // What has no address is no arena: the blocks that have their own pages.
         let walked = heap.arenas.iter().filter(|arena| arena.at != 0).count() as u64;
-        assert!(walked >= 1 && after.arenas >= walked, "{after:?} and {walked} walked: {:?}", heap.arenas);
-        let most = counters.mapped.max(after.mapped).unwrap() + (32 << 20);
-        assert!((64 << 20..=most).contains(&heap.resident), "{counters:?}, {after:?} and {}", heap.resident);
+        assert_eq!(walked, 2, "{:?}", heap.arenas);
+        let mapped = counters.mapped.unwrap();
+        assert!(heap.resident > mmapped + 1_500_000 && heap.resident <= mapped, "{counters:?} and {}", heap.resident);
         let text = serde_json::to_string(&places).unwrap();
         assert_eq!(serde_json::from_str::<Vec<CounterPlace>>(&text).unwrap(), places);
     }

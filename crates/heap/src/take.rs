@@ -335,13 +335,14 @@ mod tests {
     }
 
     #[test]
-    fn this_process_is_read_and_adds_up() {
-        let reading = take(std::process::id(), ReadMode::Running, Duration::MAX).unwrap();
+    fn a_process_is_read_and_adds_up() {
+        let idle = allocanary_testing::programs::Running::idle();
+        let reading = take(idle.pid(), ReadMode::Running, Duration::MAX).unwrap();
         let sum: u64 = reading.heaps.iter().map(|heap| heap.parts.sum()).sum::<u64>()
             + reading.areas.iter().map(|area| area.resident).sum::<u64>();
-        assert_eq!((reading.process.pid, sum), (std::process::id(), reading.resident));
+        assert_eq!((reading.process.pid, sum), (idle.pid(), reading.resident));
         assert!(reading.areas.iter().any(|area| area.name == "program and libraries" && area.resident > 1 << 19));
         assert!(matches!(take(0x3fff_ffff, ReadMode::Running, Duration::MAX), Err(ProcessTrouble::Gone(_))));
-        assert!(matches!(take(std::process::id(), ReadMode::Running, Duration::ZERO), Err(ProcessTrouble::Late(_))));
+        assert!(matches!(take(idle.pid(), ReadMode::Running, Duration::ZERO), Err(ProcessTrouble::Late(_))));
     }
 }

@@ -60,6 +60,14 @@ impl Running {
         Running { input: child.stdin.take(), output, child }
     }
 
+    /// Starts a program that waits and does nothing else. A reading of the test's own process would see what other tests allocate.
+    pub fn idle() -> Running {
+        let mut cat = Running::start(&mut Command::new("cat"));
+        cat.go_on("started=1");
+        assert_eq!(cat.counts()["started"], 1);
+        cat
+    }
+
     /// Its process ID.
     pub fn pid(&self) -> u32 {
         self.child.id()
