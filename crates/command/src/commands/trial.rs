@@ -136,10 +136,12 @@ fn read(flags: &TryFlags, target: &TrialTarget, time: Duration, every: Duration)
             show_duration(time)
         ));
         // Earlier readings, from files, may make up for the rest.
-        if time < shortest(every) && reports.is_empty() {
+        let [old, new] = shortest(every);
+        if time < new && reports.is_empty() {
             terminal::tell(format_args!(
-                "this is too short for a verdict: wanted --for {} or longer, because only the second half counts",
-                show_duration(shortest(every))
+                "a verdict needs --for {} or longer, and {} if the changed replica has just started: only the second half of its life counts",
+                show_duration(old),
+                show_duration(new)
             ));
         }
     }

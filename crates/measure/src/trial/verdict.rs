@@ -101,9 +101,11 @@ const TRAFFIC: f64 = 1.25;
 /// A replica that uses fewer processors than this is idle: it gets no traffic.
 const IDLE: f64 = 0.005;
 
-/// The shortest time with a reading each `every` that can end in a word: only readings of its second half are compared.
-pub fn shortest(every: Duration) -> Duration {
-    every * 2 * (LEAST_READINGS as u32 - 1)
+/// The shortest time with a reading each `every` that can end in a word, if the changed replica is old, and if it has just started. Only
+/// readings of the second half of its life are compared.
+pub fn shortest(every: Duration) -> [Duration; 2] {
+    let least = LEAST_READINGS as u32 - 1;
+    [every * least, every * 2 * least]
 }
 
 /// The verdict. The error says what is missing.

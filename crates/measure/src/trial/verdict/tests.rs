@@ -121,18 +121,21 @@ fn lines_that_are_not_in_force_are_no_trial() {
 }
 
 #[test]
-fn the_shortest_time_has_just_enough_readings() {
-    let read_for = |time: Duration| {
-        let minutes = 1001..1002 + time.as_secs() / 60;
+fn the_shortest_times_have_just_enough_readings() {
+    // Read from this minute after the start of the replicas, in each minute of the time.
+    let read_for = |from: u64, time: Duration| {
+        let minutes = from..from + 1 + time.as_secs() / 60;
         let mut replicas = usual(60.0, 0.5);
         replicas[3..]
             .iter_mut()
-            .for_each(|one| one.readings.retain(|reading| minutes.contains(&(reading.taken / MINUTE))));
+            .for_each(|one| one.readings.retain(|reading| minutes.contains(&(reading.taken / MINUTE - 1000))));
         told(replicas, "deploy/web").word
     };
     let minute = Duration::from_millis(MINUTE);
-    assert_eq!(read_for(shortest(minute)), TrialWord::Better);
-    assert_eq!(read_for(shortest(minute) - minute), TrialWord::Undecided);
+    let [old, new] = shortest(minute);
+    assert_eq!((read_for(40, old), read_for(40, old - minute)), (TrialWord::Better, TrialWord::Undecided));
+    // Their first minute is not read, so one reading less is enough.
+    assert_eq!((read_for(1, new - minute), read_for(1, new - minute * 2)), (TrialWord::Better, TrialWord::Undecided));
 }
 
 #[test]
