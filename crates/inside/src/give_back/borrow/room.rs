@@ -3,13 +3,13 @@
 
 use allocanary_heap::{Mapping, Memory, PAGE};
 use allocanary_sys::proc::files::{ProcEntry, path};
-use allocanary_sys::sys::read_whole;
+use allocanary_sys::sys::{page_bytes, read_whole};
 
 /// The bytes that a call needs below the frames. `malloc_trim` takes 1.6 KiB at most, a purge of jemalloc 1.9 KiB.
 pub const NEEDED: u64 = 24 << 10;
 
-/// The bytes that the kernel leaves free below the first thread's stack.
-const GAP: u64 = 1 << 20;
+/// The pages that the kernel leaves free below the first thread's stack.
+const GAP: u64 = 256;
 
 /// The bytes of a thread's own structure in which glibc records its stack. The structure begins at the thread pointer; on aarch64 it ends
 /// there.
@@ -19,7 +19,7 @@ const STRUCTURE: u64 = 0x900;
 pub fn below(memory: &dyn Memory, pid: u32, sp: u64, pointer: u64) -> Option<u64> {
     let mapping = memory.mapping(sp).filter(|one| one.writable && !one.shared)?;
     if mapping.name == "[stack]" {
-        return Some(of_first(memory.mappings(), mapping, sp, limit(pid)));
+        return Some(of_first(memory.mappings(), mapping, sp, limit(pid), GAP * page_bytes()));
     }
     let mut bytes = vec![0; STRUCTURE as usize];
     let begin = if cfg!(target_arch = "aarch64") { pointer.checked_sub(STRUCTURE)? } else { pointer };
@@ -29,10 +29,10 @@ pub fn below(memory: &dyn Memory, pid: u32, sp: u64, pointer: u64) -> Option<u64
     Some(sp - (from + guard).max(mapping.from)).filter(|_| sp >= from + guard)
 }
 
-/// The room of the first thread's stack. That stack grows to its limit, or to the mapping below it.
-fn of_first(mappings: &[Mapping], own: &Mapping, sp: u64, limit: u64) -> u64 {
+/// The room of the first thread's stack. That stack grows to its limit, or to `gap` bytes above the mapping below it.
+fn of_first(mappings: &[Mapping], own: &Mapping, sp: u64, limit: u64, gap: u64) -> u64 {
     let under = mappings.iter().filter(|one| one.to <= own.from).map(|one| one.to).max().unwrap_or(0);
-    let lowest = own.to.saturating_sub(limit).max(under + GAP).min(own.from);
+    let lowest = own.to.saturating_sub(limit).max(under + gap).min(own.from);
     sp - lowest
 }
 
@@ -93,8 +93,10 @@ mod tests {
     fn the_first_thread_s_stack_grows_to_its_limit_or_to_its_neighbour() {
         let mapping = |from, to| Mapping { from, to, ..Mapping::default() };
         let (own, sp) = (mapping(0x8000_0000, 0x8002_0000), 0x8001_0000);
-        assert_eq!(of_first(&[mapping(0x1000, 0x2000)], &own, sp, 8 << 20), 0x8001_0000 - (0x8002_0000 - (8 << 20)));
-        assert_eq!(of_first(&[mapping(0x7fe0_0000, 0x7fee_0000)], &own, sp, 8 << 20), 0x8001_0000 - 0x7ffe_0000);
-        assert_eq!(of_first(&[mapping(0x7ff0_0000, 0x7fff_0000)], &own, sp, u64::MAX), 0x1_0000);
+        let room = |under: (u64, u64), limit, gap| of_first(&[mapping(under.0, under.1)], &own, sp, limit, gap);
+        assert_eq!(room((0x1000, 0x2000), 8 << 20, 1 << 20), 0x8001_0000 - (0x8002_0000 - (8 << 20)));
+        assert_eq!(room((0x7fe0_0000, 0x7fee_0000), 8 << 20, 1 << 20), 0x8001_0000 - 0x7ffe_0000);
+        assert_eq!(room((0x7fe0_0000, 0x7fee_0000), 8 << 20, 4 << 20), 0x1_0000, "pages of 16 KiB");
+        assert_eq!(room((0x7ff0_0000, 0x7fff_0000), u64::MAX, 1 << 20), 0x1_0000);
     }
 }
