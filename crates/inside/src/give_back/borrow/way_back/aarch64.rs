@@ -116,6 +116,8 @@ fn offset_of(code: &[u32], function: u64, word: impl Fn(u64) -> Option<u64>) -> 
         let pc = function.wrapping_add(at as u64 * 4);
         let (to, from, second) = ((one & 31) as usize, (one >> 5 & 31) as usize, (one >> 16 & 31) as usize);
         let number = u64::from(one >> 10 & 0xfff);
+        let shift = (one >> 21 & 3) * 16;
+        let half = u64::from(one >> 5 & 0xffff) << shift;
         values[to] = match one {
             // nop, and marks for jumps and signatures: bti, paciasp, autiasp
             _ if one & 0xffff_f01f == 0xd503_201f => continue,
@@ -147,8 +149,12 @@ fn offset_of(code: &[u32], function: u64, word: impl Fn(u64) -> Option<u64>) -> 
                     FromPointer(one) => Some(FromPointer(one.wrapping_add(number))),
                 }
             }
-            // movz to, #number
-            _ if one & 0xffe0_0000 == 0xd280_0000 => Some(Number(u64::from(one >> 5 & 0xffff))),
+            // movz to, #number: the other bits are zero. movk to, #number: they stay. Both perhaps shifted by 16, 32 or 48 bits.
+            _ if one & 0xff80_0000 == 0xd280_0000 => Some(Number(half)),
+            _ if one & 0xff80_0000 == 0xf280_0000 => match values[to]? {
+                Number(one) => Some(Number(one & !(0xffff << shift) | half)),
+                FromPointer(_) => return None,
+            },
             &RET => {
                 return match values[0]? {
                     FromPointer(offset) => Some(offset),
@@ -177,6 +183,10 @@ mod tests {
         // A static program: mrs x0, tpidr_el0; add x0, x0, #0x1, lsl #12; add x0, x0, #0x28; ret
         let own = [0xd53b_d040, 0x9140_0400, 0x9100_a000, RET];
         assert_eq!(offset_of(&own, 0x40_0000, |_| None), Some(0x1028));
+        // glibc in a static program: movz x0, #1, lsl #16; movk x0, #0x30; mrs x1, tpidr_el0; add x0, x1, x0; ret
+        let of_glibc = [0xd2a0_0020, 0xf280_0600, 0xd53b_d041, 0x8b00_0020, RET];
+        assert_eq!(offset_of(&of_glibc, 0x40_0000, |_| None), Some(0x1_0030));
+        assert_eq!(offset_of(&of_glibc[1..], 0x40_0000, |_| None), None, "a part of a number that is not known");
         // A call, an address that is not the thread's, and an end that is missing.
         assert_eq!(offset_of(&[0x9400_0000, RET], 0, |_| None), None);
         assert_eq!(offset_of(&[0xd280_0540, RET], 0, |_| None), None);
