@@ -7,9 +7,10 @@
 #   STACKS=FILE examples/vm/arm.sh ...                                   # runs this program instead: tests of stacks, built for aarch64
 #   GIVE_BACK=1 examples/vm/arm.sh ...                                   # tables of give-back instead; needs the examples killed and storm
 #   CALLS_OF=FILE examples/vm/arm.sh ...                                 # runs tests/calls.rs of crates/inside instead, built for aarch64
+#   SERVICES='redis python' examples/vm/arm.sh ...                       # reads, borrows and profiles these services instead
 #
 # What is downloaded stays in target/arm. Needs qemu-system-arm, busybox-static, gcc-aarch64-linux-gnu, and apt-get with a source of Debian's
-# packages. MIRROR=URL: another source. Some five minutes of one processor for each kernel.
+# packages. MIRROR=URL: another source. KERNEL=FILE: this kernel instead. Some five minutes of one processor for each kernel.
 set -euo pipefail
 . "$(dirname "$0")/../lib.sh"
 . "$root/examples/vm/debian.sh"
@@ -41,6 +42,19 @@ libraries() { # RELEASE TO NAME...
 shared=(ld-linux-aarch64.so.1 libc.so.6 libm.so.6 libgcc_s.so.1 libstdc++.so.6 libjemalloc.so.2 libtcmalloc_minimal.so.4)
 libraries bookworm lib "${shared[@]}" libmimalloc.so.2 libtinfo.so.6 libjq.so.1 libonig.so.5 libunwind.so.8 liblzma.so.5
 libraries trixie trixie "${shared[@]}" libmimalloc.so.3
+if [ -n "${SERVICES:-}" ]; then
+    if [ ! -d "$kept/services" ]; then
+        unpack bookworm "$work/services" redis-server redis-tools liblzf1 libatomic1 libssl3 libsystemd0 libcap2 libgcrypt20 libgpg-error0 \
+            liblz4-1 libzstd1 zlib1g libexpat1 python3.11-minimal libpython3.11-minimal libpython3.11-stdlib
+        mv "$work/services" "$kept/"
+    fi
+    cp -L "$kept"/services/usr/bin/redis-{server,cli} "$kept/services/usr/bin/python3.11" "$system/bin/"
+    libraries services lib liblzf.so.1 libatomic.so.1 libssl.so.3 libcrypto.so.3 libsystemd.so.0 libcap.so.2 libgcrypt.so.20 \
+        libgpg-error.so.0 liblz4.so.1 libzstd.so.1 libz.so.1 libexpat.so.1
+    python=usr/lib/python3.11
+    mkdir -p "$system/$python"
+    cp -r "$kept/services/$python"/{*.py,encodings,collections,re,importlib,lib-dynload} "$system/$python/"
+fi
 
 # Each program up to four times: for glibc 2.36, for 2.41 with its loader, static, and for musl.
 compile() { # SOURCE NAME [glibc: not for musl]
@@ -78,8 +92,8 @@ elif [ -n "${STACKS:-}" ]; then
 elif [ -n "${CALLS_OF:-}" ]; then
     for name in holds checks stands; do compile "$root/crates/inside/tests/programs/$name.c" "programs/$name" glibc; done
     aarch64-linux-gnu-strip -o "$work/payload/programs/holds-static-s" "$work/payload/programs/holds-static"
-    cp "$CALLS_OF" "$work/payload/calls"
-    echo "PATH=/payload/bin:\$PATH KNOWN= ./calls --test-threads 1 ${TESTS:-}" >"$work/payload/run.sh"
+    aarch64-linux-gnu-strip -o "$work/payload/calls" "$CALLS_OF"
+    echo "PATH=/payload/bin:\$PATH KNOWN= ./calls --test-threads 1 ${TESTS:-} 2>&1" >"$work/payload/run.sh"
 else
     compile "$root/examples/heap/known.c" known
     compile "$here/sites.c" sites
@@ -92,9 +106,11 @@ else
     cp "$here/arm-known.sh" "$work/payload/run.sh"
     cp "$here/arm-sites.sh" "$work/payload/vm/"
     cp "$root/examples/heap/"known.{sh,c} "$work/payload/heap/"
-    if [ -n "${GIVE_BACK:-}" ]; then
+    if [ -n "${SERVICES:-}" ]; then
+        { echo "SERVICES='$SERVICES' CALLS=${CALLS:-}" && cat "$here/arm-services.sh"; } >"$work/payload/run.sh"
+    elif [ -n "${GIVE_BACK:-}" ]; then
         compile "$root/crates/inside/tests/programs/checks.c" checks glibc
-        cp "$folder"/examples/{killed,storm} "$work/payload/"
+        for file in killed storm; do aarch64-linux-gnu-strip -o "$work/payload/$file" "$folder/examples/$file"; done
         cp "$root/examples/give_back/killed.sh" "$work/payload/give_back/"
         printf '#!/bin/bash\n' >"$work/payload/bin/cargo"
         { echo "CALLERS=${CALLERS:-} CALLS=${CALLS:-}" && cat "$here/arm-give-back.sh"; } >"$work/payload/run.sh"
@@ -112,7 +128,7 @@ fi
 [ -z "${CORES:-}" ] || : >"$CORES/figures"
 status=0
 for size in "${pages[@]}"; do
-    image=$(arm_kernel "$size" "$kept")
+    image=${KERNEL:-$(arm_kernel "$size" "$kept")}
     ARCH=aarch64 ROOT=$system KERNEL=$image TIMEOUT=${TIMEOUT:-7200} "$here/boot.sh" 1 2G "$work/payload" 'bash run.sh' >"$work/said" || status=1
     if [ -z "${CORES:-}" ]; then
         cat "$work/said"
