@@ -9,7 +9,8 @@
 //!
 //! What a command outside the process asks, and the reply, are in the crate `trace`, module `request`.
 //!
-//! Only x86-64 is supported: on other processors no word is found.
+//! x86-64 and aarch64 differ only in the numbers of the relocations. A word for calls that the loader has not filled in yet has an address in
+//! the module's own code on both.
 
 // This crate runs inside other programs.
 

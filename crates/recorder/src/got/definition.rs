@@ -38,7 +38,7 @@ pub fn comes_before(one: usize, other: usize) -> bool {
     first == Some(one)
 }
 
-#[cfg(all(test, target_arch = "x86_64"))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

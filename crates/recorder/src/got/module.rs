@@ -4,6 +4,8 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::with_exposed_provenance;
 
+use crate::memory::page;
+
 /// An entry of the table of symbols.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -62,6 +64,11 @@ pub struct PatchedModule<'a> {
 const LOAD: u32 = libc::PT_LOAD;
 const DYNAMIC: u32 = libc::PT_DYNAMIC;
 const RELRO: u32 = libc::PT_GNU_RELRO;
+
+/// The numbers of the relocations that the loader fills in with one symbol's address: in data, in the table of addresses, and for calls.
+const POINTER: u64 = if cfg!(target_arch = "aarch64") { 257 } else { 1 };
+const TABLE: u64 = if cfg!(target_arch = "aarch64") { 1025 } else { 6 };
+const CALL: u64 = if cfg!(target_arch = "aarch64") { 1026 } else { 7 };
 
 /// Calls `each` for the modules of the process in the loader's order, until `each` returns false. The loader's list is locked meanwhile.
 pub fn all(mut each: impl FnMut(usize, &PatchedModule) -> bool) {
@@ -133,11 +140,12 @@ impl PatchedModule<'_> {
 
     /// Whether the loader makes the page of an address read-only after it has filled in the words.
     pub fn is_protected(&self, address: usize) -> bool {
-        const PAGE: usize = 4096;
+        // A page that is only partly in the range stays writable. Which pages these are depends on the kernel's pages.
+        let begin = |at: usize| at & !(page() - 1);
         self.headers.iter().filter(|header| header.p_type == RELRO).any(|header| {
             let from = self.bias.wrapping_add(header.p_vaddr as usize);
             let to = from.wrapping_add(header.p_memsz as usize);
-            (from & !(PAGE - 1)..to & !(PAGE - 1)).contains(&address)
+            (begin(from)..begin(to)).contains(&address)
         })
     }
 
@@ -168,9 +176,6 @@ impl PatchedModule<'_> {
 
     /// Calls `each` for the words that the loader fills in with the address of one symbol, without an addend.
     pub fn words(&self, mut each: impl FnMut(GotWord)) {
-        const POINTER: u64 = 1;
-        const TABLE: u64 = 6;
-        const CALL: u64 = 7;
         for (start, bytes) in self.relocations {
             for at in 0..bytes / size_of::<Relocation>() {
                 // SAFETY: the table of a mapped module, within its length.
@@ -182,7 +187,7 @@ impl PatchedModule<'_> {
                 };
                 let place = self.bias.wrapping_add(found.offset as usize);
                 let number = (found.info >> 32) as usize;
-                if number == 0 || !place.is_multiple_of(8) || !cfg!(target_arch = "x86_64") {
+                if number == 0 || !place.is_multiple_of(8) {
                     continue;
                 }
                 each(GotWord { at: place, kind, name: self.name(&self.symbol(number)) });

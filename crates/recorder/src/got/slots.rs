@@ -10,11 +10,10 @@ use std::ptr::with_exposed_provenance;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use crate::got::module::{self, GotWord, PatchedModule, RelocationKind};
+use crate::memory::{errno, page};
 
 /// The most words that can be changed.
 const MOST: usize = 8192;
-/// The size of a page, in bytes.
-const PAGE: usize = 4096;
 
 /// A function, and the function that replaces it.
 #[derive(Clone, Copy, Debug)]
@@ -232,25 +231,20 @@ fn can_be_written(module: &PatchedModule, at: usize) -> bool {
         return true;
     }
     // SAFETY: the page of a mapped word. Its content does not change.
-    let made = unsafe { libc::madvise(page_of(at), PAGE, POPULATE_WRITE) };
+    let made = unsafe { libc::madvise(page_of(at), page(), POPULATE_WRITE) };
     // A kernel before 5.14 does not know this request.
     made == 0 || errno() == libc::EINVAL
 }
 
 fn page_of(at: usize) -> *mut libc::c_void {
-    std::ptr::with_exposed_provenance_mut(at & !(PAGE - 1))
-}
-
-fn errno() -> i32 {
-    // SAFETY: this thread's error number.
-    unsafe { *libc::__errno_location() }
+    std::ptr::with_exposed_provenance_mut(at & !(page() - 1))
 }
 
 fn store(module: &PatchedModule, at: usize, value: usize) -> Result<(), i32> {
     let is_protected = module.is_protected(at);
     let protect = |access| {
         // SAFETY: a page of a module's own data. It can be read before and after the call.
-        let done = unsafe { libc::mprotect(page_of(at), PAGE, access) };
+        let done = unsafe { libc::mprotect(page_of(at), page(), access) };
         if done == 0 { Ok(()) } else { Err(errno()) }
     };
     if is_protected {
@@ -260,5 +254,5 @@ fn store(module: &PatchedModule, at: usize, value: usize) -> Result<(), i32> {
     if is_protected { protect(libc::PROT_READ) } else { Ok(()) }
 }
 
-#[cfg(all(test, target_arch = "x86_64"))]
+#[cfg(test)]
 mod tests;
