@@ -16,12 +16,26 @@ use allocanary_trace::request::{
 
 use crate::functions;
 
+/// The jump to `act`. The instruction before it is a valid target of a call, if the processor checks this (BTI).
+#[cfg(target_arch = "x86_64")]
+macro_rules! jump {
+    () => {
+        "jmp {resolver}"
+    };
+}
+#[cfg(target_arch = "aarch64")]
+macro_rules! jump {
+    () => {
+        "hint #34; b {resolver}"
+    };
+}
+
 core::arch::global_asm!(
     ".pushsection .text.allocanary_act,\"ax\",@progbits",
     ".globl allocanary_act",
-    ".type allocanary_act, @gnu_indirect_function",
+    ".type allocanary_act, %gnu_indirect_function",
     "allocanary_act:",
-    "jmp {resolver}",
+    jump!(),
     ".size allocanary_act, . - allocanary_act",
     ".popsection",
     resolver = sym act,

@@ -9,7 +9,7 @@ fn main() -> std::process::ExitCode {
     std::process::ExitCode::from(2)
 }
 
-#[cfg(all(shared_object, target_arch = "x86_64"))]
+#[cfg(shared_object)]
 mod attached;
 
 #[cfg(shared_object)]
@@ -219,7 +219,6 @@ mod functions {
     }
 
     extern "C" fn at_start() {
-        #[cfg(target_arch = "x86_64")]
         if crate::attached::is_opened() {
             return recorder::attached::opened();
         }

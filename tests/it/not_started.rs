@@ -58,7 +58,7 @@ impl Victim {
 }
 
 #[test]
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 fn a_process_to_record_does_not_choose_what_is_run() {
     let Some(victim) = Victim::new() else { return };
     let mut running = Running::start(&mut Command::new(&victim.program));

@@ -40,7 +40,7 @@ fn trace_of(folder: &Path) -> Trace {
 }
 
 #[test]
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 fn a_running_program_is_recorded_twice_and_notices_nothing() {
     let Some((mut running, folder)) = start(&[], &["forks"]) else { return };
     let pid = running.pid();
@@ -70,7 +70,7 @@ fn a_running_program_is_recorded_twice_and_notices_nothing() {
 
 /// The recorder of a command that was killed goes on. The next command says so, and `--detach` takes it out.
 #[test]
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 fn the_recorder_of_a_killed_command_is_taken_out_by_hand() {
     let Some((mut running, folder)) = start(&[], &[]) else { return };
     let pid = running.pid();
@@ -101,7 +101,7 @@ fn the_recorder_of_a_killed_command_is_taken_out_by_hand() {
 }
 
 #[test]
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 fn what_cannot_be_recorded_is_refused_with_the_reason() {
     if let Some((mut running, folder)) = start(&["-static"], &[]) {
         let ran = record(folder.path(), &format!("--attach {} --for 1s", running.pid()));

@@ -73,10 +73,6 @@ pub fn call_inside<T: Send>(
     patience: Duration,
     work: impl FnOnce(&mut BorrowedCaller) -> Result<T, Refusal> + Send,
 ) -> Result<T, Refusal> {
-    if !cfg!(target_arch = "x86_64") {
-        let state = "a recorder can be put into a running process on x86-64 only".into();
-        return Err(Refusal::State { pid, state, instead: "Record it from its start: `allocanary record -- PROGRAM`" });
-    }
     let _blocked = SignalMask::new();
     let inside = || {
         let notice = safety::check(pid)?;

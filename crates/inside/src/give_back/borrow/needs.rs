@@ -60,6 +60,13 @@ const OPENS: &[SyscallArgs] = &[
     any(libc::SYS_unlink),
     #[cfg(target_arch = "x86_64")]
     any(libc::SYS_readlink),
+    #[cfg(target_arch = "aarch64")]
+    any(libc::SYS_unlinkat),
+    #[cfg(target_arch = "aarch64")]
+    any(libc::SYS_readlinkat),
+    // The loader makes code checked by BTI in this way (PROT_BTI).
+    #[cfg(target_arch = "aarch64")]
+    with(libc::SYS_mprotect, 2, libc::PROT_READ | libc::PROT_EXEC | 0x10),
     any(libc::SYS_uname),
     any(libc::SYS_getppid),
     any(libc::SYS_rt_sigprocmask),
