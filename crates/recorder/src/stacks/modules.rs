@@ -160,5 +160,5 @@ impl Modules {
     }
 }
 
-#[cfg(all(test, target_arch = "x86_64", target_env = "gnu"))]
+#[cfg(all(test, target_env = "gnu"))]
 pub(super) mod tests;
