@@ -82,7 +82,7 @@ N
 fi
 
 if wanted python "${only[@]}" && has python3; then
-  PYTHONMALLOC=malloc python3 "$here/objects.py" > "$work/python.out" & pid=$!; sleep 0.7
+  PYTHONMALLOC=malloc python3 "$here/objects.py" > "$work/python.out" & pid=$!; ready $pid [ -s "$work/python.out" ]
   storm python $pid
   sleep 1.2; verdict python "$(tail -1 "$work/python.out")"
   end $pid

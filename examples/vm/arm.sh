@@ -6,6 +6,7 @@
 #   CORES=FOLDER examples/vm/arm.sh ...                                  # writes cores there instead: crates/heap/tests/cores
 #   STACKS=FILE examples/vm/arm.sh ...                                   # runs this program instead: tests of stacks, built for aarch64
 #   GIVE_BACK=1 examples/vm/arm.sh ...                                   # tables of give-back instead; needs the examples killed and storm
+#   ATTACH=1 examples/vm/arm.sh ...                                      # tables of attach instead; needs the example attaches
 #   CALLS_OF=FILE examples/vm/arm.sh ...                                 # runs tests/calls.rs of crates/inside instead, built for aarch64
 #   SERVICES='redis python' examples/vm/arm.sh ...                       # reads, borrows and profiles these services instead
 #
@@ -68,6 +69,21 @@ compile() { # SOURCE NAME [glibc: not for musl]
         "$musl"/{crt1.o,crti.o} "$1" "$musl/libc.a" -lgcc -lgcc_eh "$musl/libc.a" "$musl/crtn.o"
 }
 mkdir -p "$work/payload"/{heap,vm,bin,give_back,programs}
+# Redis and Python of Debian 12, with what these two programs read.
+services() {
+    local from=$kept/services
+    if [ ! -d "$from" ]; then
+        unpack bookworm "$work/services" redis-tools libatomic1 liblzf1 libssl3 libsystemd0 libcap2 libgcrypt20 liblz4-1 libzstd1 \
+            libgpg-error0 python3.11-minimal libpython3.11-minimal libpython3.11-stdlib libexpat1 zlib1g
+        mv "$work/services" "$from"
+    fi
+    mkdir -p "$system/usr/"{bin,lib/python3.11/lib-dynload}
+    cp "$from/usr/bin/"redis-{cli,benchmark} "$system/usr/bin/"
+    cp "$from/usr/bin/redis-check-rdb" "$system/usr/bin/redis-server"
+    cp "$from/usr/bin/python3.11" "$system/usr/bin/python3"
+    cp -r "$from/usr/lib/python3.11/"{collections,encodings,importlib,json,re,*.py} "$system/usr/lib/python3.11/"
+    find "$from/lib" "$from/usr/lib/aarch64-linux-gnu" -name '*.so.*' -exec cp -P {} "$system/lib/" \;
+}
 # Scripts and tests compile programs, for which there is no compiler in the machine. $KNOWN is what they get, or a program of that name.
 cat >"$work/payload/bin/cc" <<'GUEST'
 #!/bin/bash
@@ -104,7 +120,7 @@ else
     done
     cp "$root/examples/lib.sh" "$work/payload/"
     cp "$here/arm-known.sh" "$work/payload/run.sh"
-    cp "$here/arm-sites.sh" "$work/payload/vm/"
+    cp "$here/"arm-{sites,attach}.sh "$work/payload/vm/"
     cp "$root/examples/heap/"known.{sh,c} "$work/payload/heap/"
     if [ -n "${SERVICES:-}" ]; then
         { echo "SERVICES='$SERVICES' CALLS=${CALLS:-}" && cat "$here/arm-services.sh"; } >"$work/payload/run.sh"
@@ -114,6 +130,18 @@ else
         cp "$root/examples/give_back/killed.sh" "$work/payload/give_back/"
         printf '#!/bin/bash\n' >"$work/payload/bin/cargo"
         { echo "CALLERS=${CALLERS:-} CALLS=${CALLS:-}" && cat "$here/arm-give-back.sh"; } >"$work/payload/run.sh"
+    fi
+    if [ -n "${ATTACH:-}" ]; then
+        compile "$root/crates/inside/tests/programs/busy.c" programs/busy glibc
+        echo 'int opened_function(void) { return 7; }' >"$work/opened.c"
+        aarch64-linux-gnu-gcc -O1 -pthread -Wl,-z,now -o "$work/payload/sites-now" "$here/sites.c"
+        aarch64-linux-gnu-gcc -shared -fPIC -o "$work/payload/programs/opened" "$work/opened.c"
+        mkdir -p "$work/payload"/{attach,examples}
+        cp "$folder/examples/attaches" "$work/payload/examples/"
+        cp "$root/examples/attach/"{known.sh,objects.py} "$work/payload/attach/"
+        cp "$work/payload/bin/cc" "$work/payload/bin/gcc"
+        services
+        { echo "TIMES=${TIMES:-}" && cat "$here/arm-attached.sh"; } >"$work/payload/run.sh"
     fi
     # The options of realpath that busybox does not have.
     cat >"$work/payload/bin/realpath" <<'GUEST'

@@ -1,7 +1,8 @@
 /* A program that knows what each of its functions has allocated, for arm-sites.sh: lists, zeroed, grown and aligned blocks, blocks of other
  * threads that the main thread frees, of a signal's handler on a stack of its own, of a comparison that qsort calls, and garbage.
  * Arguments: how many of each; a file; `fork`, if a child shall allocate in `child` and end. It writes a line `NAME LIVE_BYTES LIVE_BLOCKS
- * ALLOCATED_BYTES ALLOCATIONS` for each function to the file, then `ready` to its output, and waits for a signal. */
+ * ALLOCATED_BYTES ALLOCATIONS` for each function to the file, then `ready` to its output, and waits for a signal.
+ * With `lines` it allocates, says `waits`, and after each line of input does the same again, with counts from zero. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -88,12 +89,8 @@ __attribute__((noinline)) static void child(void) {
     for (int at = 0; at < 500; at++) memset(malloc(1000), 1, 1000);
 }
 
-int main(int many, char **words) {
-    static char stack[64 << 10];
-    // The kernel shall not change what is resident by itself, as it does when it makes huge pages.
-    if (prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)) perror("prctl");
-    scale = many > 2 ? atoi(words[1]) : 0;
-    if (scale < 1 || scale > MOST) return fprintf(stderr, "usage: sites NUMBER FILE [fork], with a number from 1 to %d\n", MOST), 2;
+/* Allocates in each function. */
+static void allocates(void) {
     for (int at = 0; at < 100 * scale; at++) listed(at % 200);
     for (int at = 0; at < 300 * scale; at++) zeroed(1000 + at % 97 * 20);
     for (int at = 0; at < 10 * scale; at++) grown(40);
@@ -108,9 +105,7 @@ int main(int many, char **words) {
                 free(kept[round][at][block]);
                 gone(THREADED, 100 + block % 50);
             }
-    stack_t own = {.ss_sp = stack, .ss_size = sizeof stack};
-    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_ONSTACK};
-    if (sigaltstack(&own, NULL) || sigaction(SIGUSR1, &action, NULL)) abort();
+    handled_now = 0;
     for (int at = 0; at < 200 * scale; at++) raise(SIGUSR1);
     for (int round = 0; round < scale; round++) {
         int numbers[512];
@@ -118,17 +113,54 @@ int main(int many, char **words) {
         qsort(numbers, 512, sizeof *numbers, compared);
     }
     garbage(20000 * scale);
-    if (many > 3 && strcmp(words[3], "fork") == 0) {
-        pid_t pid = fork();
-        if (pid == 0) child(), _exit(0);
-        if (waitpid(pid, NULL, 0) != pid) abort();
-    }
-    FILE *file = fopen(words[2], "w");
-    if (!file) return perror(words[2]), 1;
+}
+
+/* Writes what each function has, and says so. */
+static int tell(const char *path) {
+    FILE *file = fopen(path, "w");
+    if (!file) return perror(path), 0;
     for (int at = 0; at < SITES; at++)
         fprintf(file, "%s %ld %ld %ld %ld\n", names[at], of[at].live, of[at].blocks, of[at].allocated, of[at].times);
     fclose(file);
     puts("ready");
     fflush(stdout);
+    return 1;
+}
+
+/* Counts from zero after each line of input. The list of before is freed first. */
+static int after_each_line(const char *path) {
+    puts("waits");
+    fflush(stdout);
+    for (char byte; read(0, &byte, 1) == 1;) {
+        if (byte != '\n') continue;
+        memset(of, 0, sizeof of);
+        while (head) {
+            struct link *next = head->next;
+            free(head);
+            head = next;
+        }
+        allocates();
+        if (!tell(path)) return 1;
+    }
+    return 0;
+}
+
+int main(int many, char **words) {
+    static char stack[64 << 10];
+    // The kernel shall not change what is resident by itself, as it does when it makes huge pages.
+    if (prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)) perror("prctl");
+    scale = many > 2 ? atoi(words[1]) : 0;
+    if (scale < 1 || scale > MOST) return fprintf(stderr, "usage: sites NUMBER FILE [fork|lines], with a number from 1 to %d\n", MOST), 2;
+    stack_t own = {.ss_sp = stack, .ss_size = sizeof stack};
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_ONSTACK};
+    if (sigaltstack(&own, NULL) || sigaction(SIGUSR1, &action, NULL)) abort();
+    allocates();
+    if (many > 3 && strcmp(words[3], "lines") == 0) return after_each_line(words[2]);
+    if (many > 3 && strcmp(words[3], "fork") == 0) {
+        pid_t pid = fork();
+        if (pid == 0) child(), _exit(0);
+        if (waitpid(pid, NULL, 0) != pid) abort();
+    }
+    if (!tell(words[2])) return 1;
     for (;;) pause();
 }

@@ -89,7 +89,8 @@ fn protected_tables(pid: u32) -> BTreeMap<u64, Vec<u8>> {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
     let Ok(memory) = fs::File::open(format!("/proc/{pid}/mem")) else { return BTreeMap::new() };
     let mut found = BTreeMap::new();
-    let is_library = |line: &&str| line.contains(" r--p ") && line.contains(".so") && line.contains(" /usr/lib/");
+    let is_of_system = |line: &str| [" /usr/lib/", " /lib/"].iter().any(|folder| line.contains(folder));
+    let is_library = |line: &&str| line.contains(" r--p ") && line.contains(".so") && is_of_system(line);
     for line in maps.lines().filter(is_library) {
         let Some((from, to)) = line.split(' ').next().and_then(|range| range.split_once('-')) else { continue };
         let [Ok(from), Ok(to)] = [from, to].map(|number| u64::from_str_radix(number, 16)) else { continue };
