@@ -60,7 +60,8 @@ static mut CONFIG: Config = Config {
     is_attached: false,
 };
 
-/// The process that the command has requested to record; 0 for none. Its forks are not recorded.
+/// The process that the command has requested to record, with all bits inverted; 0 for none. Its forks are not recorded. The number as it is
+/// could stand between numbers that make a locked mutex with this owner of it. Then the command would borrow no thread to end the recording.
 static ATTACHED: AtomicU32 = AtomicU32::new(0);
 
 unsafe extern "C" {
@@ -113,7 +114,7 @@ pub(super) unsafe fn set(folder: &[u8], limit: u64, rate: u32, stacks: u32) -> O
     (config.limit, config.rate, config.stacks) = (limited(limit), rate.clamp(1, 1 << 20), stacks.min(1 << 20));
     (config.window, config.is_attached) = (0, true);
     // SAFETY: no argument.
-    ATTACHED.store(unsafe { libc::getpid() } as u32, SeqCst);
+    ATTACHED.store(!unsafe { libc::getpid() } as u32, SeqCst);
     Some(config)
 }
 
@@ -140,7 +141,7 @@ pub(super) fn is_asked() -> bool {
         RECORD => {
             let attached = ATTACHED.load(SeqCst);
             // SAFETY: no argument.
-            let is_asked = attached == 0 || attached == unsafe { libc::getpid() } as u32;
+            let is_asked = attached == 0 || attached == !unsafe { libc::getpid() } as u32;
             if !is_asked {
                 turn_off(); // this process is the child of a fork
             }
