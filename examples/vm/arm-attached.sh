@@ -1,9 +1,6 @@
 # Runs in the machine of arm.sh: arm-attach.sh, and known.sh, which puts a recorder into busy programs and takes it out again, $TIMES times each.
 export PATH=/payload/bin:$PATH
 ln -s /proc/self/fd /dev/fd # for bash
-# The numbers of threads are those of a machine that has run for some time. A small number is found in memory by chance, where it looks like the
-# owner of a locked mutex, and then no thread is borrowed.
-echo 20000 >/proc/sys/kernel/ns_last_pid
 wrong=0
 bash vm/arm-attach.sh /payload "glibc 2.36=/payload/sites" "glibc 2.41=/payload/sites-2.41" "jemalloc 5.3.0=/payload/sites:/lib/libjemalloc.so.2" \
     "mimalloc 2.0.9=/payload/sites:/lib/libmimalloc.so.2" "tcmalloc 2.10=/payload/sites:/lib/libtcmalloc_minimal.so.4" \

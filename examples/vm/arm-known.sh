@@ -12,6 +12,5 @@ KNOWN=/payload/known-2.41 bash heap/known.sh /payload/allocanary "glibc 2.41=/pa
 sites=("glibc 2.36=/payload/sites" "glibc 2.41=/payload/sites-2.41" "jemalloc 5.3.0 of Debian 12=/payload/sites:/lib/libjemalloc.so.2"
     "mimalloc 2.0.9=/payload/sites:/lib/libmimalloc.so.2" "tcmalloc 2.10=/payload/sites:/lib/libtcmalloc_minimal.so.4")
 SHARES=/payload/shares bash vm/arm-sites.sh /payload "${sites[@]}" || wrong=1
-echo 20000 >/proc/sys/kernel/ns_last_pid # see arm-attached.sh
 bash vm/arm-attach.sh /payload "${sites[@]}" || wrong=1
 exit $wrong
