@@ -14,8 +14,11 @@ if [ -z "${ALONE:-}" ] && unshare --pid --mount-proc true 2>/dev/null; then
     ALONE=1 exec unshare --pid --fork --kill-child --mount-proc "$0" "$@"
 fi
 . "$(dirname "$0")/../lib.sh"
-needs cc python3
+needs cc python3 strip
 locate
+# As in the packages: reading its own 100 MB of symbols would cost the agent 8 MiB.
+strip --strip-all -o "$work/allocanary" "$allocanary"
+allocanary=$work/allocanary
 seconds=${1:-300}
 [ $# -gt 0 ] && shift
 [ $# -gt 0 ] || set -- 50 200 1000
