@@ -59,6 +59,8 @@ fn link_preloads() {
         for argument in [
             "-shared",
             &list,
+            // GNU ld takes from the unwinder's archive only what was wanted before it: see `started_by_hand`.
+            "-Wl,-u,_Unwind_Resume",
             // rust-lld refuses a list with a name that this preload has not.
             "-Wl,--undefined-version",
             // Started by hand it says what it is.

@@ -101,7 +101,7 @@ macro_rules! started_by_hand {
         // Links the unwinder that Rust's standard library needs into the preload. The separate library `libgcc_s.so.1` took 100 KiB of
         // every program's resident memory. This link was tried with lld and with GNU ld. The C library unwinds a cancelled thread by
         // its own `libgcc_s`, through our frames; a test does this.
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
         #[link(name = "gcc_eh", kind = "static", modifiers = "-bundle")]
         unsafe extern "C" {}
 
