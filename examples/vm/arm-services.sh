@@ -50,7 +50,7 @@ while True:
         line.flush()
 PY
 python_starts() { # PRELOAD [VARIABLE=VALUE...]
-    env LD_PRELOAD="$1" PYTHONMALLOC=malloc "${@:2}" python3.11 -S -E "$work/service.py" >"$work/python.log" 2>&1 &
+    env LD_PRELOAD="$1" PYTHONMALLOC=malloc "${@:2}" python3 -S -E "$work/service.py" >"$work/python.log" 2>&1 &
     pid=$!
     ready "$pid" listening 7411
 }

@@ -43,18 +43,22 @@ libraries() { # RELEASE TO NAME...
 shared=(ld-linux-aarch64.so.1 libc.so.6 libm.so.6 libgcc_s.so.1 libstdc++.so.6 libjemalloc.so.2 libtcmalloc_minimal.so.4)
 libraries bookworm lib "${shared[@]}" libmimalloc.so.2 libtinfo.so.6 libjq.so.1 libonig.so.5 libunwind.so.8 liblzma.so.5
 libraries trixie trixie "${shared[@]}" libmimalloc.so.3
-if [ -n "${SERVICES:-}" ]; then
-    if [ ! -d "$kept/services" ]; then
-        unpack bookworm "$work/services" redis-server redis-tools liblzf1 libatomic1 libssl3 libsystemd0 libcap2 libgcrypt20 libgpg-error0 \
-            liblz4-1 libzstd1 zlib1g libexpat1 python3.11-minimal libpython3.11-minimal libpython3.11-stdlib
-        mv "$work/services" "$kept/"
+
+# Redis and Python of Debian 12, with what these two programs read.
+if [ -n "${SERVICES:-}${ATTACH:-}" ]; then
+    from=$kept/services
+    if [ ! -d "$from" ]; then
+        # redis-server is another name of a program in redis-tools.
+        unpack bookworm "$work/services" redis-tools libatomic1 liblzf1 libssl3 libsystemd0 libcap2 libgcrypt20 liblz4-1 libzstd1 \
+            libgpg-error0 python3.11-minimal libpython3.11-minimal libpython3.11-stdlib libexpat1 zlib1g
+        mv "$work/services" "$from"
     fi
-    cp -L "$kept"/services/usr/bin/redis-{server,cli} "$kept/services/usr/bin/python3.11" "$system/bin/"
-    libraries services lib liblzf.so.1 libatomic.so.1 libssl.so.3 libcrypto.so.3 libsystemd.so.0 libcap.so.2 libgcrypt.so.20 \
-        libgpg-error.so.0 liblz4.so.1 libzstd.so.1 libz.so.1 libexpat.so.1
-    python=usr/lib/python3.11
-    mkdir -p "$system/$python"
-    cp -r "$kept/services/$python"/{*.py,encodings,collections,re,importlib,lib-dynload} "$system/$python/"
+    mkdir -p "$system/usr/"{bin,lib/python3.11}
+    cp "$from/usr/bin/"redis-{cli,benchmark} "$system/usr/bin/"
+    cp "$from/usr/bin/redis-check-rdb" "$system/usr/bin/redis-server"
+    cp "$from/usr/bin/python3.11" "$system/usr/bin/python3"
+    cp -r "$from/usr/lib/python3.11/"{collections,encodings,importlib,json,re,lib-dynload,*.py} "$system/usr/lib/python3.11/"
+    find "$from/lib" "$from/usr/lib/aarch64-linux-gnu" -name '*.so.*' -exec cp -P {} "$system/lib/" \;
 fi
 
 # Each program up to four times: for glibc 2.36, for 2.41 with its loader, static, and for musl.
@@ -69,21 +73,6 @@ compile() { # SOURCE NAME [glibc: not for musl]
         "$musl"/{crt1.o,crti.o} "$1" "$musl/libc.a" -lgcc -lgcc_eh "$musl/libc.a" "$musl/crtn.o"
 }
 mkdir -p "$work/payload"/{heap,vm,bin,give_back,programs}
-# Redis and Python of Debian 12, with what these two programs read.
-services() {
-    local from=$kept/services
-    if [ ! -d "$from" ]; then
-        unpack bookworm "$work/services" redis-tools libatomic1 liblzf1 libssl3 libsystemd0 libcap2 libgcrypt20 liblz4-1 libzstd1 \
-            libgpg-error0 python3.11-minimal libpython3.11-minimal libpython3.11-stdlib libexpat1 zlib1g
-        mv "$work/services" "$from"
-    fi
-    mkdir -p "$system/usr/"{bin,lib/python3.11/lib-dynload}
-    cp "$from/usr/bin/"redis-{cli,benchmark} "$system/usr/bin/"
-    cp "$from/usr/bin/redis-check-rdb" "$system/usr/bin/redis-server"
-    cp "$from/usr/bin/python3.11" "$system/usr/bin/python3"
-    cp -r "$from/usr/lib/python3.11/"{collections,encodings,importlib,json,re,*.py} "$system/usr/lib/python3.11/"
-    find "$from/lib" "$from/usr/lib/aarch64-linux-gnu" -name '*.so.*' -exec cp -P {} "$system/lib/" \;
-}
 # Scripts and tests compile programs, for which there is no compiler in the machine. $KNOWN is what they get, or a program of that name.
 cat >"$work/payload/bin/cc" <<'GUEST'
 #!/bin/bash
@@ -140,7 +129,6 @@ else
         cp "$folder/examples/attaches" "$work/payload/examples/"
         cp "$root/examples/attach/"{known.sh,objects.py} "$work/payload/attach/"
         cp "$work/payload/bin/cc" "$work/payload/bin/gcc"
-        services
         { echo "TIMES=${TIMES:-}" && cat "$here/arm-attached.sh"; } >"$work/payload/run.sh"
     fi
     # The options of realpath that busybox does not have.
